@@ -32,7 +32,9 @@ def texts(seed: int, paragraphs: str = "held out") -> Iterator[tuple[str, str]]:
     yield "JSON", json.dumps(records)
     yield "JSON without spaces", json.dumps(records, separators=(",", ":"))
     yield "JSON, indented", json.dumps(records, indent=2)
-    yield "JSON inside JSON", json.dumps({"type": "text", "text": json.dumps(records[:50])})
+    inside = json.dumps({"type": "text", "text": json.dumps(records[:50])})
+    yield "JSON inside JSON", inside
+    yield "JSON inside JSON, twice", json.dumps({"type": "text", "text": inside})
     yield "logs", "\n".join(_log_line(choose) for _ in range(200))
     yield "HTML", _html(choose)
     yield "CSV of numbers", "\n".join(",".join(f"{choose.random() * 999:.3f}" for _ in range(6)) for _ in range(150))

@@ -137,4 +137,4 @@ def _part_cost(part: bytes, *, is_random: bool, is_after_space: bool) -> int:
 def _signs_cost(shape: bytes) -> int:
     runs = _SIGNS.findall(shape.replace(b'"', b""))
     longer = sum(40 * max(0, len(run) - 2) for run in runs if run[:1] == b".")
-    return max(100, 100 * (len(runs) + shape.count(b'""""')) + longer)
+    return max(100, 100 * len(runs) + 175 * shape.count(b'""""') + longer)
