@@ -94,6 +94,50 @@ def test_an_exception_is_whole_at_every_limit_that_holds_it_with_a_marker(wrap, 
     assert [least + at for at, form in enumerate(forms) if RAISED not in form] == []
 
 
+def prefixed(prefix: str) -> str:
+    """A traceback that ends in RAISED, each line with a prefix."""
+    return "".join(f"{prefix}{line}\n" for line in [*TRACEBACK.strip().splitlines()[:-1], RAISED])
+
+
+def row(number: int, **more: str) -> dict[str, object]:
+    return {"at": number, "level": "info", "message": f"copied part {number}", **more}
+
+
+FAILED = {"error": {"trace": f"{TRACEBACK}{RAISED}\n"}}
+ENDS = {
+    "container": (f"{LOG}{prefixed('web-1  | ')}{LOG}", RAISED),
+    "times": (f"{LOG}{prefixed('2026-01-02T10:01:00 ERROR ')}{LOG}", RAISED),
+    "numbered": (f"{LOG}{prefixed('    41' + chr(9))}{LOG}", RAISED),
+    "group": (f"{LOG}{prefixed('    | ')}    +----------------\n{LOG}", RAISED),
+    "gcc": (f"{LOG}main.c:12:5: error: implicit declaration of 'rate'\n{LOG}", "error: implicit declaration of 'rate'"),
+    "rustc": (f"{LOG}error[E0308]: mismatched types\n --> src/main.rs:4:18\n{LOG}", "error[E0308]: mismatched types"),
+    "panic": (f"{LOG}thread 'main' panicked at src/a.rs:4:5:\nindex out of bounds\n{LOG}", "index out of bounds"),
+    "member": (json.dumps({"ok": False, "log": [row(number) for number in range(90)], **FAILED}), RAISED),
+    "row": (json.dumps([row(number) for number in range(90)] + [FAILED] + [row(91)]), RAISED),
+    "JSON lines": ("\n".join(json.dumps(one) for one in [*map(row, range(60)), FAILED, *map(row, range(60))]), RAISED),
+}
+
+
+@pytest.mark.parametrize("kind", ENDS)
+def test_an_exception_is_found_wherever_it_is(kind):
+    text, line = ENDS[kind]
+    least = COUNTER.count(f"[cupel: {text.count(chr(10)) + 1} lines omitted]\n{line}") + 20
+    forms = [shorten(text, limit, counter=COUNTER) for limit in range(least, least + 120, 5)]
+    assert [least + 5 * at for at, form in enumerate(forms) if line not in form] == []
+
+
+@pytest.mark.parametrize("limit", [30, 60, 120])
+def test_no_form_is_a_wrapper_alone(limit):
+    result = {"content": [{"type": "text", "text": LOG}], "structuredContent": {"result": LOG}, "isError": False}
+    assert "part 899 of" in shorten(json.dumps(result), limit, counter=COUNTER)
+    assert "part 899 of" in shorten(json.dumps([{"type": "text", "text": LOG}] * 2), limit, counter=COUNTER)
+
+
+def test_where_no_row_that_a_query_asks_for_fits_another_does():
+    rows = [{"date": f"2026-01-{day:02}", "ticker": "CUP", "close": day + 0.5} for day in range(1, 29)]
+    assert '{"date": "2026-01-28"' in shorten(json.dumps(rows), 25, counter=COUNTER, query="on 2026-01-17?")
+
+
 def test_what_is_omitted_of_a_single_line_is_counted_in_characters():
     assert shorten("7" * 90_000, 9, counter=COUNTER) == "[cupel: 90,000 characters omitted]"
 

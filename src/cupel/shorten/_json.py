@@ -21,7 +21,7 @@ from cupel.shorten._pieces import (
     rendered,
     spread,
 )
-from cupel.shorten._text import KeyLine, Page, Weigh, rare_words
+from cupel.shorten._text import KeyLine, Page, Weigh, exceptions, rare_words, split_lines
 
 _SPACE, _SPACES = re.compile(r"[ \t\r\n]*"), frozenset(" \t\r\n")
 _DEEPEST = 24
@@ -38,6 +38,8 @@ _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n"
 """A marker of an earlier shortening."""
 _SILENT: tuple[object, ...] = (None, False, "", "text", [], {})
 """Values of members that say nothing of the string beside them: `{"type": "text", "annotations": null, "text": …}`."""
+_RAISED, _RAISED_WEIGHT = re.compile("[Ee]rror|Exception|Failure|Fault|Interrupt|Traceback|panic"), 5.0
+"""What a string that names an exception contains, and what its row or member counts beside words of a query."""
 _scan = json.JSONDecoder(strict=False).raw_decode
 
 PlainText = Callable[[str, Weigh], Page]
@@ -147,6 +149,8 @@ class Node:
                 return None
             segments = self._node(main).segments(room - MARKER * (len(self._children) > 1))
             kept = kept if segments is None else {main: segments}
+        if len(kept) < len(self._children) and not any(_says(self._children[at].value) for at in kept):
+            return None
         # A marker in brackets says no more than a marker in their place.
         return [before, *self._written(kept), after] if kept else None
 
@@ -188,6 +192,9 @@ class Node:
         query, wanted = self._context.query, dict[int, float]()
         if query:
             wanted = rare_words([text[one.start : one.end].replace("\n", " ") + "\n" for one in self._children], query)
+        raising = [at for at, one in enumerate(self._children) if raised(one.value, text[one.start : one.end])]
+        for at in raising:  # of several, the last says how it ended
+            wanted[at] = wanted.get(at, 0.0) + _RAISED_WEIGHT + (at == raising[-1])
         rows = _rows(child.value)
         if rows is None:
             order: Iterable[int] = ranked_members(
@@ -286,9 +293,34 @@ class Document(Node):
         return None if form is None else rendered([*beside, form])
 
     def answer(self) -> KeyLine:
-        """Return the line that says most of the string that the document wraps; nothing if it wraps none."""
+        """Return the line that says most: the last exception, or else the end of the longest string."""
         wrapped = self.wrapped()
-        return KeyLine("") if wrapped is None else wrapped.inner.answer()
+        if wrapped is not None:
+            return wrapped.inner.answer()
+        if line := raised(self._child.value, self._text):
+            return KeyLine(line, is_exception=True)
+        longest = max(_strings(self._child.value), key=len, default="").rstrip()
+        return KeyLine(longest.rpartition("\n")[2] if "\n" in longest else "")
+
+
+def raised(value: object, text: str) -> str:
+    """Return the last line in the strings of a value, given its JSON, that names an exception; empty, if none does."""
+    found = ""
+    for one in _strings(value) if _RAISED.search(text) else ():
+        lines = split_lines(one)
+        found = next((lines[at].rstrip() for at in exceptions(lines)), found)
+    return found
+
+
+def _strings(value: object) -> Iterator[str]:
+    """Yield the strings of a JSON value in order."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif is_array(one) or is_object(one):
+            waiting += reversed([*one.values()] if is_object(one) else one)
 
 
 def _says(value: object) -> bool:

@@ -13,7 +13,7 @@ from typing import cast
 
 from cupel._internal.checks import as_finite, as_integer, as_text, wrong_type
 from cupel.errors import ConfigurationError
-from cupel.shorten._json import Context, Document, NotJSONError, ranked_rows, rows_of
+from cupel.shorten._json import Context, Document, NotJSONError, raised, ranked_rows, rows_of
 from cupel.shorten._pieces import spread, without_images
 from cupel.shorten._request import Request
 from cupel.shorten._text import (
@@ -104,6 +104,8 @@ class Shortening:
             if request.is_met:
                 return self._plain
         form, answer = request.longest(self._build), self._form.answer()
+        if not form and self._query:
+            return Shortening(self._text).within(limit, counter)
         if not form or answer.is_missing(form):
             shortest = least(request, answer.line)
             form = shortest if not form or answer.line in shortest else form
@@ -131,7 +133,13 @@ def _json_lines(text: str, query: str) -> Page | None:
         return Document(lines[position], Context(query, partial(_page, query))).segments(size)
 
     wanted = ranked_rows(rows, rare_words(lines, query))
-    return Page(text, lambda page: spread(page.lengths, wanted, head=_HEAD, tail=_TAIL), cut=cut)
+    named = {at: line for at, row in enumerate(rows) if (line := raised(row, lines[at]))}
+    last = max(named, default=-1)
+
+    def ranking(page: Page) -> Iterable[int]:
+        return dict.fromkeys(chain([last] * (last >= 0), spread(page.lengths, wanted, head=_HEAD, tail=_TAIL)))
+
+    return Page(text, ranking, cut=cut, raised=named.get(last, ""))
 
 
 def _page(query: str, text: str, weigh: Weigh = len) -> Page:

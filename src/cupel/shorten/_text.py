@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import NamedTuple
 from unicodedata import category, combining
 
@@ -39,11 +39,14 @@ _NO_TROUBLE = re.compile(
     r"|private|protected|static|final|const|let|var|func|fn|[@#*}]|//|/\*|\"\"\")"
 )
 """A line that reports success, or a line of source code that only mentions errors."""
-_TRACEBACK = "Traceback (most recent call last)"
+_TRACEBACK = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):?\s*$")
+_FRAME = '  File "'
+"""How a line after the first of a traceback begins, after a prefix that all of its lines share."""
 _RAISED = re.compile(
     r"(?:E {3,}\S|(?:Exception in thread \"[^\"\n]*\" |Uncaught (?:\(in promise\) )?)?(?:[A-Za-z_$][\w$]*(?:\.|::|/))*"
     r"[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)\b(?: \[\w+\])?(?::|\s*$)"
-    r"|Caused by: |panic: |thread '[^'\n]*'[^\n]{0,40} panicked at|fatal: |FAILED [^(\s])"
+    r"|Caused by: |panic: |thread '[^'\n]*'[^\n]{0,40} panicked at|fatal: |FAILED [^(\s]|error\[\w+\]: "
+    r"|[^\s:\"]+:\d+:(?:\d+:)? (?:fatal )?error: )"
 )
 """A line that names an exception, without the traceback before it."""
 _SILENT = re.compile(r"\s*(?:</?[\w:.-]+/?>(?:\w{0,8}</[\w:.-]+>)?|[^\w\s]*)\s*")
@@ -121,8 +124,10 @@ class Page:
     are counted, so that numbers refer to the text as it once was. Anything else that looks like a marker is escaped.
     """
 
-    def __init__(self, text: str, ranking: Ranking, *, weigh: Weigh = len, cut: CutText | None = None) -> None:
-        self.lines = split_lines(text)
+    def __init__(
+        self, text: str, ranking: Ranking, *, weigh: Weigh = len, cut: CutText | None = None, raised: str = ""
+    ) -> None:
+        self.lines, self._raised = split_lines(text), raised
         self.numbers: Sequence[int] = range(1, len(self.lines) + 1)
         self.last = len(self.lines)
         if "cupel" in text.lower() and FOREIGN.search(text):
@@ -177,6 +182,8 @@ class Page:
 
     def answer(self) -> KeyLine:
         """Return the line that says most: the last exception, or else the last line."""
+        if self._raised:
+            return KeyLine(self._raised, is_exception=True)
         last = next((at for at in reversed(range(len(self.lines))) if self.lines[at].strip()), 0)
         line = self.lines[[*self.raised, last][0]] if self.lines else ""
         return KeyLine(line.strip("\r\n"), is_exception=bool(self.raised))
@@ -254,12 +261,15 @@ def is_silent(line: str) -> bool:
 def exceptions(lines: Sequence[str]) -> list[int]:
     """Return the positions of lines that name an exception, the last first: what a traceback or a test run ends in."""
     found = {at for at, line in enumerate(lines) if line[:1] not in " \t\r\n" and _RAISED.match(line)}
+    found |= {at + 1 for at in found if lines[at].endswith(":\n") and " panicked at " in lines[at]}
     for header, line in enumerate(lines):
-        if _TRACEBACK in line:
-            depth = len(line) - len(line.lstrip())
-            after = (at for at in range(header + 1, len(lines)) if lines[at].strip())
-            ends = (at for at in after if len(lines[at]) - len(lines[at].lstrip()) <= depth)
-            found.update([at for at in [next(ends, None)] if at is not None])
+        if (match := _TRACEBACK.search(line)) is None:
+            continue
+        after = [at for at in range(header + 1, min(header + 3, len(lines))) if lines[at].strip()]
+        # All lines may share a prefix, such as a time or the name of a container.
+        start = match.start() if after and lines[after[0]].startswith(_FRAME, match.start()) else 0
+        end = (start or len(line) - len(line.lstrip())) + 1
+        found.update(islice((at for at in range(header + 1, len(lines)) if lines[at][start:end].strip()), 1))
     return sorted(found, reverse=True)
 
 
