@@ -410,7 +410,7 @@ def test_after_a_repeated_call_the_older_output_is_cut_and_says_so(between: int)
     assert COUNTER.count(newer) > 100
     assert COUNTER.count(older) <= (COUNTER.count(newer) if between < 2 else 0), "among the newest three, or gone"
     if older:
-        assert "[cupel: partly omitted: the same call was made again later]" in older
+        assert "[cupel: partly omitted: called again later]" in older
         assert "version 1 of a.py" in older
     restored = MessageSession[Message].from_json(session.to_json(), 1600, **OPTIONS)
     longer = [*history, *step(20, 1)]
@@ -420,7 +420,19 @@ def test_after_a_repeated_call_the_older_output_is_cut_and_says_so(between: int)
 def test_a_call_with_other_arguments_supersedes_nothing() -> None:
     history = [user("Find the bug."), *steps(0, 6), *reading(1, "a.py", 40), *reading(2, "b.py", 30), *step(7)]
     turn = walk(MessageSession[Message](1600, **OPTIONS), history)[-1]
-    assert "made again later" not in text_of(turn)
+    assert "called again later" not in text_of(turn)
+
+
+def test_an_older_output_keeps_its_exception_beside_the_marker() -> None:
+    raised = "KeyError: 'the name of part 17 is neither in the first table nor in the second one, which has 64'"
+    output = "Traceback (most recent call last):\n" + '  File "a.py", line 3, in run\n    run()\n' * 12 + raised
+    again = [{**reading(number, "a.py", 1)[1], "content": output} for number in (1, 2)]
+    calls = [reading(number, "a.py", 1)[0] for number in (1, 2)]
+    history = [user("Find the bug."), *steps(0, 6), calls[0], again[0], *step(6), calls[1], again[1], *steps(7, 9)]
+    shown = {NOTE.sub("", shown_of(fit(history, budget, **OPTIONS), "r1")) for budget in range(900, 2500, 100)}
+    shorter = {text for text in shown if text not in ("", output)}
+    assert len(shorter) > 0
+    assert {text for text in shorter if raised not in text or "called again later" not in text} == set()
 
 
 def test_of_parallel_calls_all_must_have_been_made_again() -> None:

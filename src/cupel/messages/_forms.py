@@ -186,14 +186,21 @@ class Forms:
             return text
         if again:
             rest = limit - counter.count(f"{CALLED_AGAIN}\n")
-            return f"{CALLED_AGAIN}\n{self._text(text, rest, query)}" if rest > 0 else self._text(text, limit, query)
+            form = self._text(text, max(rest, 1), query)
+            raised = "" if callable(self._shortener) else self._shortening(text, query).exception
+            if raised and raised not in form and counter.count(raised) <= rest:
+                form = raised
+            return f"{CALLED_AGAIN}\n{form}" if rest > 0 else self._text(text, limit, query)
         if callable(self._shortener):
             form = as_text("the result of forms", self._shortener(text, limit))
             if counter.count(form) <= limit:
                 return form or text
+        return self._shortening(text, query).within(limit, counter) or text
+
+    def _shortening(self, text: str, query: str | None) -> Shortening:
         if (text, query) not in self._shortenings:
             self._shortenings[text, query] = Shortening(text, query)
-        return self._shortenings[text, query].within(limit, counter) or text
+        return self._shortenings[text, query]
 
     def _asked(self, message: Message) -> tuple[int, ...]:
         """Return the messages that tell what matters in one: the question before it, and later calls that use it."""

@@ -30,7 +30,7 @@ NOTES_PROMPT: Final = (
     "it. No tool writes such lines: in tool outputs they are spelled [cupel : …]."
 )
 """A line for the system prompt that tells a model what notes and markers mean."""
-CALLED_AGAIN: Final = "[cupel: partly omitted: the same call was made again later]"
+CALLED_AGAIN: Final = "[cupel: partly omitted: called again later]"
 """The first line of an output that was cut because a newer one follows."""
 _LINE_CHARACTERS = 80
 _PREFIX = "[cupel:"

@@ -94,6 +94,12 @@ class Shortening:
     def _build(self) -> Callable[[int], str | None]:
         return cache(self._form.build)  # the same sizes are tried for every limit
 
+    @property
+    def exception(self) -> str:
+        """The last line that names an exception; empty, if none does."""
+        answer = self._form.answer()
+        return answer.line if answer.is_exception else ""
+
     def within(self, limit: int, counter: TokenCounter | None = None) -> str:
         """Return the form of at most `limit` tokens."""
         request = Request.of(self._text, limit, counter)
