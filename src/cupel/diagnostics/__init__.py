@@ -1,6 +1,5 @@
 """Why each item is in or out: events, reasons, reports and the collectors that receive them."""
 
-from cupel.diagnostics._documents import report_schema
 from cupel.diagnostics._reasons import (
     KNOWN_REASONS,
     BudgetExceeded,
@@ -39,6 +38,7 @@ from cupel.diagnostics._report import (
     TraceEvent,
     TraceSink,
     UnknownStage,
+    report_schema,
 )
 
 __all__ = [

