@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from cupel.messages import MessageSession
 from cupel.messages._gaps import Gap, Last, Note, clipped, find_gaps, note_tokens, placed_again, write_notes
 from cupel.messages._history import History, read_history
 from cupel.messages._notes import OmittedStep, step_of
 from cupel.messages._reading import Options
 from tests.messages.chat import COUNTER, assistant, format_of, result, user
+
+Message = dict[str, Any]
 
 
 def call(name: str, key: str = "1", **arguments: Any) -> dict[str, Any]:
@@ -147,3 +150,38 @@ def test_the_tokens_of_a_note_are_those_that_it_adds() -> None:
 @pytest.mark.parametrize(("limit", "text"), [(100, "a b c d e"), (2, "a b c…"), (0, "…")])
 def test_words_are_clipped_to_a_limit(limit: int, text: str) -> None:
     assert clipped("a  b\nc d e", limit, COUNTER) == text
+
+
+def chat(provider: str, turns: int) -> list[Message]:
+    """A conversation without tools: notes are in messages of their own."""
+    words = "the town at the river was founded by people from the coast " * 12
+    texts = [f"{kind} {turn}: {words}" for turn in range(turns) for kind in ("Question", "Answer")]
+    return [spoken(provider, text, by_user=at % 2 == 0) for at, text in enumerate(texts)][:-1]
+
+
+def spoken(provider: str, text: str, *, by_user: bool = True) -> Message:
+    if provider == "gemini":
+        return {"role": "user" if by_user else "model", "parts": [{"text": text}]}
+    kind = {"text": text} if provider == "bedrock" else {"type": "text", "text": text}
+    return {"role": "user" if by_user else "assistant", "content": [kind]}
+
+
+@pytest.mark.parametrize("alternate", [False, True])
+@pytest.mark.parametrize("provider", ["anthropic", "bedrock", "gemini", "openai"])
+def test_a_note_is_removed_from_a_stored_request_and_kept_where_the_user_quotes_it(
+    provider: Any, alternate: bool
+) -> None:
+    options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "alternate": alternate}
+    history = chat(provider, 20)
+    session = MessageSession[Any](2000, **options)
+    turn = session.fit(history)
+    (note,) = turn.notes
+    stored = MessageSession[Any].from_json(session.to_json(), 10**6, **options).fit(turn.messages)
+    assert "earlier steps" not in str(stored.messages)
+
+    quoting = [*history, spoken(provider, "Sure.", by_user=False), spoken(provider, note)]
+    assert note in str(session.fit(quoting).messages[-1])
+    longer = [*quoting, spoken(provider, "It is a note.", by_user=False), spoken(provider, "Thanks.")]
+    restored = MessageSession[Any].from_json(session.to_json(), 2000, **options)
+    for one in (session, restored):
+        assert note in str(one.fit(longer).messages[-3])

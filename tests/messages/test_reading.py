@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cupel.messages._formats import FORMATS
-from cupel.messages._notes import note_text, signature, with_note
+from cupel.messages._notes import note_text, signatures, with_note
 from cupel.messages._reading import HistoryReader, Options
 from cupel.messages._units import Message
 from tests.messages.chat import COUNTER, assistant, calling, result, user
@@ -39,7 +39,7 @@ def test_a_message_is_recognised_however_it_was_stored(first: Any, later: Any) -
 def test_a_message_is_recognised_with_a_note_that_was_written_into_it() -> None:
     own, noted = result("a", "fine"), with_note(result("a", "fine"), note_text(2, "look; look"), FORMATS["openai"])
     one, other = reader(), reader()
-    other.written = [signature(noted, FORMATS["openai"])]
+    other.recognise(signatures(noted, FORMATS["openai"]), (), 1)
     assert one.read([own], [0])[0].digest == other.read([noted], [0])[0].digest
     assert one.read([noted], [0])[0].digest != other.read([noted], [0])[0].digest, "it looks like one, no more"
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.text import plural
@@ -15,7 +15,7 @@ from cupel.messages._forms import Forms
 from cupel.messages._gaps import NOTES_SHARE, Last, PlacedNote, counted_id, find_gaps, placed_again, write_notes
 from cupel.messages._history import opening_of, read_history
 from cupel.messages._ids import step_id
-from cupel.messages._notes import OmittedStep, note_text, signature, step_of, told, with_note
+from cupel.messages._notes import OmittedStep, note_text, signatures, step_of, told, with_note
 from cupel.messages._plain import is_sequence
 from cupel.messages._present import Present
 from cupel.messages._results import nothing_to_send
@@ -350,10 +350,10 @@ def signatures_in(request: MessageRequest, before: Sequence[str]) -> tuple[str, 
     fmt = request.history.format
     views = {one.at: one.view for one in request.messages}
     written = (
-        signature(with_note(views[at], one.text, fmt) if one.note.in_result else fmt.user_message(one.text), fmt)
+        signatures(with_note(views[at], one.text, fmt) if one.note.in_result else fmt.user_message(one.text), fmt)
         for at, one in sorted(request.notes.items())
     )
-    return tuple(dict.fromkeys([*before, *written]))[-_SIGNATURES:]
+    return tuple(dict.fromkeys([*before, *chain.from_iterable(written)]))[-_SIGNATURES:]
 
 
 def waiting_in(request: MessageRequest) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ CALLED_AGAIN: Final = "[cupel: partly omitted: called again later]"
 """The first line of an output that was cut because a newer one follows."""
 _LINE_CHARACTERS = 80
 _PREFIX = "[cupel:"
-_NOTE = re.compile(r"\A\[cupel: \d+ earlier steps? omitted(?:, #[0-9a-f]+)?(?: here: [^\]]*)?\]\n?")
+_NOTE = re.compile(r"\[cupel: \d+ earlier steps? omitted(?:, #[0-9a-f]+)?(?: here: [^\]]*)?\]\n?")
 
 
 class OmittedStep(NamedTuple):
@@ -134,25 +134,31 @@ def cleaned(view: JSON, fmt: Format, written: Container[str] = (), *, is_output:
 
 
 def without_note(view: JSON, fmt: Format, written: Container[str]) -> JSON:
-    """Return a message without a note that this session wrote; itself, if there is none."""
+    """Return a message without the notes that this session wrote; itself, if there are none."""
     place = fmt.note_place(view)
-    if place is None or not written or signature(view, fmt) not in written:
+    if place is None or not written or not any(one in written for one in signatures(view, fmt)):
         return view
-    return place.write(view, _without_note(place.read(view)))
+    content = place.read(view)
+    return place.write(view, _without_note(content) if place.in_result else _without_asides(content, written))
 
 
-def signature(view: JSON, fmt: Format) -> str:
-    """Return a hash of the text that begins with a note; empty, if there is none."""
+def signatures(view: JSON, fmt: Format) -> list[str]:
+    """Return hashes of what may be a session's own: a result that begins with a note, each note in the user's words."""
     place = fmt.note_place(view)
     content: Any = None if place is None else place.read(view)
+    if place is not None and not place.in_result:
+        texts = [fields(block).get("text") for block in content] if is_sequence(content) else [content]
+        return [_hash(note.rstrip("\n")) for text in texts if isinstance(text, str) for note in _NOTE.findall(text)]
     if is_sequence(content):
         at = _first_text(content)
         content = None if at is None else fields(content[at])["text"]
     elif isinstance(fields(content).get(NOTE_KEY), str):
         content = f"{fields(content)[NOTE_KEY]}\n{compact_json(_without_note(content))}"
-    if not isinstance(content, str) or not _NOTE.match(content):
-        return ""
-    return blake2b(content.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+    return [_hash(content)] if isinstance(content, str) and _NOTE.match(content) else []
+
+
+def _hash(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 def _without_note(content: Any) -> Any:
@@ -165,6 +171,18 @@ def _without_note(content: Any) -> Any:
         rest = _without_note(block["text"])
         return [*content[:at], *([{**block, "text": rest}] if rest else []), *content[(at or 0) + 1 :]]
     return {key: value for key, value in fields(content).items() if key != NOTE_KEY}
+
+
+def _without_asides(content: Any, written: Container[str]) -> Any:
+    """Return the user's words without the notes of a session, which may have been joined to them."""
+    if isinstance(content, str):
+        return _NOTE.sub(lambda note: "" if _hash(note[0].rstrip("\n")) in written else note[0], content).strip("\n")
+    if not is_sequence(content):
+        return content
+    texts = [fields(block).get("text") for block in content]
+    left = [_without_asides(text, written) for text in texts]
+    pairs = zip(content, texts, left, strict=True)
+    return [block if rest == text else {**fields(block), "text": rest} for block, text, rest in pairs if rest != ""]
 
 
 def _words(arguments: Any) -> str:

@@ -15,7 +15,7 @@ from cupel.errors import ConfigurationError
 from cupel.messages._formats import Format, detect_format, traits_of
 from cupel.messages._formats.marks import count_marks
 from cupel.messages._formats.media import ImageRule, ImageTokens
-from cupel.messages._notes import cleaned
+from cupel.messages._notes import cleaned, signatures
 from cupel.messages._plain import JSON, compact_json, is_sequence, plain, plain_message, refuse_bytes
 from cupel.messages._units import Message
 from cupel.tokens import TokenCounter, counter_or_default
@@ -83,11 +83,23 @@ class HistoryReader:
         self.openings: dict[int, Any] = {}
         """The opening of every request, by the format that it was counted for."""
         self.written: Collection[str] = ()
-        """The signatures of the texts that the session put a note in front of."""
+        """The signatures of the texts that the session put a note in front of, and of its other notes."""
+        self.quoted: set[str] = set()
+        """Those of them by which nothing is recognised, since the user or a tool quoted them."""
+        self._seen = 0
         self.notes: dict[int, Any] = {}
         """The notes of the last request, by the positions of the messages that hold them."""
         self._known: dict[int, Message] = {}
         self._traits: dict[int, frozenset[str]] = {}
+
+    def recognise(self, written: Collection[str], quoted: Collection[str], seen: int) -> None:
+        """Remove what a session wrote from the first `seen` messages, unless it was quoted; later ones are new."""
+        self.written, self.quoted, self._seen = written, {*quoted}, seen
+
+    @property
+    def own(self) -> Collection[str]:
+        """The signatures by which a session's own notes are recognised."""
+        return [one for one in self.written if one not in self.quoted] if self.quoted else self.written
 
     @cached_property
     def tools(self) -> list[Any]:
@@ -158,7 +170,9 @@ class HistoryReader:
         spoken = raw.get("role") == "user" or not {"role", "type"} & raw.keys()
         is_output = spoken and observation is not None and bool(observation(source))
         normal = fmt.normal(raw)
-        clean = cleaned(normal, fmt, self.written, is_output=is_output)
+        if self.written and at >= self._seen:
+            self.quoted.update({*signatures(normal, fmt)} & {*self.written})
+        clean = cleaned(normal, fmt, self.own, is_output=is_output)
         view = normal if clean is None else clean
         message = fmt.read(view, path, self.images)
         if clean is None:

@@ -177,7 +177,7 @@ class Answers:
 
     def _texts(self, message: Message) -> list[tuple[str, str]]:
         """Return the texts of a message with their ids."""
-        texts = originals(message, self._history.format, self.reader.written)
+        texts = originals(message, self._history.format, self.reader.own)
         return list(zip(text_ids(message, len(texts)), texts, strict=True))
 
     def _named(self, name: str) -> tuple[str, str, str]:

@@ -214,7 +214,7 @@ class MessageSession(Generic[M]):
         if idle is not None:
             prices = self._prices or default_prices(self._options.provider or "openai")
             is_cold = as_finite("idle", idle, least=0, most=inf, error=ConfigurationError) > prices.ttl
-        self._reader.written = self._state.written
+        self._reader.recognise(self._state.written, self._state.quoted, self._state.seen)
         # A copy: a report may be asked for when the caller's list has grown.
         messages = list(history) if isinstance(history, list) else history
         return Conversation(messages, self._reader, self._terms, self._window(), self._state, is_cold)
@@ -258,6 +258,7 @@ class MessageSession(Generic[M]):
             seen=len(conversation.messages),
             whole=conversation.whole(history),
             written=signatures_in(request, before.written),
+            quoted=tuple(sorted(self._reader.quoted)),
             waiting=waiting_in(request),
             pending=bill,
             before=before.total,
@@ -316,7 +317,7 @@ class MessageSession(Generic[M]):
             history: the whole conversation so far.
         """
         state, reader = self._state, reader_for(history, self._options, self._reader.format)
-        reader.written = state.written
+        reader.recognise(state.written, state.quoted, state.seen)
         room = Conversation(history, reader, self._terms, self._window(), state).room(opening_of(reader).tokens)
         whole = {entry.at for entry in state.last if entry.limit is None}
         return Answers(history, reader, room.soft // PAGES, whole | {*range(state.seen, len(history))}).answer(call)

@@ -77,6 +77,8 @@ class State(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tokens of that history; of a long one, those of its newest part."""
     written: tuple[str, ...] = ()
     """Signatures of the texts with a note that were sent, so that notes in a stored history are recognised."""
+    quoted: tuple[str, ...] = ()
+    """Those of them that the user or a tool quoted since."""
     waiting: tuple[Amount, ...] = ()
     """Positions of messages that could not be sent yet, such as a call without its result."""
     usage: Annotated[tuple[tuple[Amount, Amount], ...], msgspec.Meta(max_length=_SAMPLES)] = ()
