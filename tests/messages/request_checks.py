@@ -54,6 +54,8 @@ class Request:
     thinking: str = "bound"
     provided: BoundThinking | None = None
     """The provider that wrote the thinking; of a fit, one that was sent the whole history."""
+    tools: list[Any] | None = None
+    """The tools of the request, where they are not those of every test."""
 
     @property
     def kept(self) -> set[int]:
@@ -62,11 +64,12 @@ class Request:
         return {*range(len(self.history))} - gone
 
 
-def weigh(provider: str, messages: list[Message]) -> int:
+def weigh(provider: str, messages: list[Message], given: list[Any] | None = None) -> int:
     """Return the tokens of a request with its tools."""
     format_ = FORMATS[provider]
     infos = [format_.read(format_.normal(message), "message", ImageRule()) for message in messages]
-    tools = format_.tool_tokens(TOOLS[provider], COUNTER) if provider in TOOLS else 0
+    listed = TOOLS.get(provider) if given is None else given
+    tools = format_.tool_tokens(listed, COUNTER) if listed else 0
     return REPLY_FRAME + tools + sum(map(message_tokens, infos))
 
 
@@ -81,9 +84,9 @@ def over_budget(request: Request) -> str | None:
     """The request takes no more than the budget, as it is counted and counted again."""
     notes = request.made.notes
     messages = [message for one in request.made.messages if (message := bare(one, notes)) is not None]
-    again = weigh(request.provider, messages) + sum(map(COUNTER.count, notes))
+    again = weigh(request.provider, messages, request.tools) + sum(map(COUNTER.count, notes))
     if again > request.budget:  # a note may be in the middle of joined messages
-        again = weigh(request.provider, request.made.messages)
+        again = weigh(request.provider, request.made.messages, request.tools)
     taken = max(request.made.total_tokens, again)
     return f"{taken} tokens of {request.budget}" if taken > request.budget else None
 
@@ -93,7 +96,7 @@ def not_whole(request: Request) -> str | None:
     escapes = json.dumps(request.history, default=repr).count("[cupel:")  # each takes a little more
     if request.alternate or request.by_policy:
         return None
-    if weigh(request.provider, request.history) + escapes > request.budget:
+    if weigh(request.provider, request.history, request.tools) + escapes > request.budget:
         return None
     if request.thinking == "bound" and isinstance(request.made, Turn):  # what was written behind a cut may be missing
         sent, own = _without_thinking(request, request.made.messages), _without_thinking(request, request.history)

@@ -6,7 +6,7 @@ import pytest
 
 from cupel.messages._forms import Forms
 from cupel.messages._history import read_history
-from cupel.messages._present import Held, Present
+from cupel.messages._present import MESSAGE_FRAME, SHORTEST_USER, Held, Present
 from cupel.messages._reading import Options
 from tests.messages.chat import COUNTER, assistant, calling, result, use, used, user
 
@@ -94,6 +94,13 @@ def test_words_and_outputs_that_must_be_sent_are_both_cut_where_that_is_the_last
     held = next(one.least())
     assert [at for at, limit in held.items() if limit] == [0, 2, 3]
     assert sum(one.tokens(at, limit) for at, limit in held.items()) <= room
+
+
+def test_words_of_the_user_are_cut_to_less_than_a_hundred_tokens_before_they_leave() -> None:
+    one = present([user("Begin."), user("Look at everything there is to see. " * 20), user("Go on.")], 80)
+    held = first(one)
+    assert 0 < (held[1] or 0) < SHORTEST_USER - MESSAGE_FRAME
+    assert sum(one.tokens(at, limit) for at, limit in held.items()) <= 80
 
 
 def test_the_newest_words_of_the_user_are_strongest_then_the_next_two_then_the_first() -> None:

@@ -28,7 +28,7 @@ WORDS_SHARE: Final = 0.4
 NEWEST_WORDS: Final = 3
 """The newest messages of the user, and the first, are in every request."""
 SHORTEST_USER: Final = 100
-"""The words of the user are never cut below this many tokens."""
+"""Messages of the user of at most this many tokens are never cut, and longer ones to no fewer while that is enough."""
 MESSAGE_FRAME: Final = 4
 """Tokens around the text of a message."""
 _CUTS = 3
@@ -164,6 +164,8 @@ class Present:
         if cut:
             held = self._with_shorter_outputs(held, shortest=shortest)
             held = self._with_shorter_words(held, users, self._excess(held))
+            might_leave = [index for index in users if index not in self.needed(set())]
+            held = self._with_shorter_words(held, might_leave, self._excess(held), LEAST_LIMIT)
         return held if self._excess(held) <= 0 else None
 
     def needed(self, wanted: AbstractSet[int]) -> set[int]:
@@ -194,18 +196,20 @@ class Present:
             limit //= 2
         return found
 
-    def _with_shorter_words(self, held: Held, users: Sequence[int], excess: int) -> Held:
+    def _with_shorter_words(
+        self, held: Held, users: Sequence[int], excess: int, least: int = SHORTEST_USER - MESSAGE_FRAME
+    ) -> Held:
         """Return held units with shorter messages of the user: the weakest first, until the excess is gone."""
         found = dict(held)
         for index in users:
             if excess <= 0:
                 break
             tokens = self.tokens(index, found[index])
-            if tokens <= SHORTEST_USER:
+            if self.tokens(index, None) <= SHORTEST_USER:
                 continue
             sizes = self.forms.sizes(index) or [0]
             left = sum(sizes) - (self.tokens(index, None) - tokens) - excess
-            limit = max(SHORTEST_USER - MESSAGE_FRAME, level(sizes, left))
+            limit = max(least, level(sizes, left))
             if self.tokens(index, limit) < tokens:
                 excess -= tokens - self.tokens(index, limit)
                 found[index] = limit

@@ -199,8 +199,7 @@ def unsent_end(history: History) -> str:
     """
     if history.options.framework is not None:
         return ""
-    last = max((history.places(index)[-1] for index in history.sendable()), default=-1)
-    unsent = [unit for unit in history.units if unit.rejection is not None and unit.places[0] > last]
+    unsent = [unit for unit in history.units[max(history.sendable(), default=-1) + 1 :] if unit.rejection is not None]
     why = [
         f"{ranges(unit.places)} ({unit.rejection})"
         for unit in unsent
