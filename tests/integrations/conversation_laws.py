@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -24,6 +25,7 @@ Message = dict[str, Any]
 COUNTER = CharacterEstimate()
 BUDGET, TURNS = 2400, 9
 HUGE = "word " * 20_000
+_COUNT = re.compile(r"\[cupel: (\d+) earlier step")
 
 
 def output(part: str) -> str:
@@ -167,6 +169,15 @@ class ConversationLaws(ABC):
             chosen = [said(application.plain(turn.messages)) for turn in turns]
             assert [said(request) for request in application.requests] == chosen
         assert any(turn.dropped for turn in turns)
+
+    def test_notes_tell_of_every_step_that_is_left_out(self, way: str) -> None:
+        turns: list[Turn[Any]] = []
+        application = self.talk(self.application(on_turn=turns.append), "anna", range(TURNS), way)
+        told = [sum(int(note.split()[1]) for note in turn.notes) for turn in turns]
+        assert told == [sum(str(unit.item.kind) != "SystemPrompt" for unit in turn.dropped) for turn in turns]
+        sent = [sum(map(int, _COUNT.findall(json.dumps(request)))) for request in application.requests]
+        assert sent == told if self.sends_the_turn else {*sent} <= {*told}
+        assert max(told) > 0
 
     def test_every_way_of_asking_sends_the_same(self, way: str) -> None:
         expected = self.talk(self.application(ratio=0), "anna", range(4)).requests
