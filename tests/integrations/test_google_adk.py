@@ -1,6 +1,7 @@
 """Sessions in Google ADK's runners, against the real package."""
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -288,3 +289,44 @@ def test_the_usage_of_an_answer_that_stored_another_state_is_not_taken():
     assert _usage(events, "key", "old") == usage
     assert _usage(events, "key", "new") is None
     assert _usage(events, "other", "old") is None
+
+
+def test_an_agent_fetches_back_what_its_request_left_out() -> None:
+    requests: list[LlmRequest] = []
+
+    class Forgetful(BaseLlm):
+        async def generate_content_async(self, llm_request: LlmRequest, stream: bool = False) -> Any:
+            requests.append(llm_request)
+            seen = str([content.model_dump(exclude_none=True) for content in llm_request.contents])
+            found, listed = re.search(r"key_0_17 = (\d+)", seen), re.search(r"#(\w+) look 0[;\]]", seen)
+            part = Part(function_call=FunctionCall(name="look", args={"part": len(requests) - 1}))
+            if len(requests) > 12 and found:
+                part = Part(text=f"It is {found[1]}.")
+            elif len(requests) > 12:
+                arguments = {"id": listed[1]} if listed else {"text": "key_0_17"}
+                part = Part(function_call=FunctionCall(name="recall", args=arguments))
+            yield LlmResponse(content=Content(role="model", parts=[part]))
+
+    def look(part: int) -> str:
+        """Return a part."""
+        return "\n".join(f"key_{part}_{line} = {1000 * part + line}" for line in range(60))
+
+    async def run() -> list[Event]:
+        agent = LlmAgent(name="helper", model=Forgetful(model="test"), tools=[look])
+        plugin = SessionPlugin(2500, recall=True, on_turn=turns.append)
+        runner = Runner(
+            app=App(name=APP, root_agent=agent, plugins=[plugin]),
+            session_service=InMemorySessionService(),
+            auto_create_session=True,
+        )
+        message = Content(role="user", parts=[Part(text="Read all parts.")])
+        return [event async for event in runner.run_async(user_id=USER, session_id="1", new_message=message)]
+
+    turns: list[Any] = []
+    *_, recalled, last = asyncio.run(run())
+    assert all(sorted(request.tools_dict) == ["look", "recall"] for request in requests)
+    assert last.content.parts[0].text == "It is 17."  # type: ignore[union-attr, index]
+    response = recalled.content.parts[0].function_response  # type: ignore[union-attr, index]
+    assert response is not None
+    assert (response.name, "key_0_17 = 17" in str(response.response)) == ("recall", True)
+    assert all(turn.total_tokens <= 2500 for turn in turns)

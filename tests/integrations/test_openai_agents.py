@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import json
+import re
 from typing import Any
 
 import pytest
@@ -235,3 +236,30 @@ def test_a_summary_that_a_model_writes_fills_the_gaps():
     sent = filtered(kept, [*items, {"role": "user", "content": "And now?"}])
     assert any("a summary of" in str(item) for item in sent)
     assert violations("openai-responses", sent) == []
+
+
+def test_an_agent_fetches_back_what_its_request_left_out() -> None:
+    @function_tool
+    def look(part: int) -> str:
+        """Return a part."""
+        return "\n".join(f"key_{part}_{line} = {1000 * part + line}" for line in range(60))
+
+    turns: list[Any] = []
+    window = SessionFilter(2000, recall=True, on_turn=turns.append)
+    steps: list[Any] = [[function_call("look", {"part": part}, call_id=f"c{part}")] for part in range(12)]
+    steps += [
+        [function_call("recall", {"text": "key_0_17"}, call_id="r1")],
+        [function_call("recall", {"id": "the first"}, call_id="r2")],
+        [assistant_message("Done.")],
+    ]
+    agent = Agent[Any]("reader", tools=[look, window.recall_tool], model=ScriptedModel(steps))
+    config = RunConfig(call_model_input_filter=window)
+    found = asyncio.run(Runner.run(agent, "Read all parts.", run_config=config, hooks=window, max_turns=20))
+    answers = {item["call_id"]: item["output"] for item in found.to_input_list() if "output" in item}  # type: ignore[union-attr]
+    assert re.match(r"\[#\w+, lines 15–20\]\n", answers["r1"])
+    assert "key_0_17 = 17\n" in answers["r1"]
+    assert answers["r2"].startswith("[nothing here has the id 'the first'. ")
+    assert all(turn.total_tokens <= 2000 for turn in turns)
+    assert any("#" in note for turn in turns for note in turn.notes)
+    context: Any = None
+    assert asyncio.run(SessionFilter(2000).recall_tool.on_invoke_tool(context, "{}")) == "[nothing was left out yet]"

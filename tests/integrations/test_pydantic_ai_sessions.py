@@ -1,6 +1,7 @@
 """Sessions in Pydantic AI's agents, against the real package."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -276,3 +277,33 @@ def test_files_stay_where_their_text_is_shortened_and_retries_are_shortened_too(
     assert shorter.content[1] == image
     assert len(retry.content) < len(output("2"))
     assert history[-1].parts[0] is returned
+
+
+def test_an_agent_fetches_back_what_its_request_left_out() -> None:
+    steps = 0
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        nonlocal steps
+        assert sorted(tool.name for tool in info.function_tools) == ["look", "recall"]
+        seen = "\n".join(str(getattr(part, "content", "")) for message in messages for part in message.parts)
+        steps += 1
+        if steps <= 12:
+            return ModelResponse([ToolCallPart("look", {"part": steps - 1})])
+        if found := re.search(r"key_0_17 = (\d+)", seen):
+            return ModelResponse([TextPart(f"It is {found[1]}.")])
+        listed = re.search(r"#(\w+) look 0[;\]]", seen)
+        return ModelResponse([ToolCallPart("recall", {"id": listed[1]} if listed else {"text": "key_0_17"})])
+
+    def look(part: int) -> str:
+        """Return a part."""
+        return "\n".join(f"key_{part}_{line} = {1000 * part + line}" for line in range(60))
+
+    turns: list[Any] = []
+    session = SessionHistory(2000, recall=True, on_turn=turns.append)
+    found = Agent(FunctionModel(model), tools=[look], capabilities=[session]).run_sync("Read all parts.")
+    assert found.output == "It is 17."
+    recalled = found.all_messages()[-2].parts[0]
+    assert isinstance(recalled, ToolReturnPart)
+    assert (recalled.tool_name, "key_0_17 = 17" in str(recalled.content)) == ("recall", True)
+    assert all(turn.total_tokens <= 2000 for turn in turns)
+    assert SessionHistory(2000).get_toolset() is None

@@ -24,7 +24,9 @@ from cupel.messages import (
     recall_tool,
 )
 from cupel.messages._formats import FORMATS
-from cupel.messages._ids import TextId
+from cupel.messages._ids import UNTIL
+from cupel.messages._reading import Options
+from cupel.messages._recall import Answers
 from cupel.tokens import CharacterEstimate, default_counter
 from tests.messages.histories import BY_PROVIDER
 from tests.messages.provider_rules import violations
@@ -36,6 +38,13 @@ ID = re.compile(r"#([0-9a-f]{5,})")
 BELOW = re.compile(r"\n?\[lines \d+–\d+ of \d+; to go on: the same call with (?:line=(\d+)|id=\"([^\"]+)\")\]\Z")
 BARE = re.compile(r"\[cupel: (?:text|\d+ lines?) omitted\]")
 PROVIDERS: list[Any] = sorted(FORMATS)
+
+
+def id_of(history: list[Any], at: int, number: int = 0) -> str:
+    """The id of a message of a history; of all steps up to it, or of a text in it."""
+    ids = Answers(history, Options()).reader.ids
+    assert ids is not None
+    return ids.name(at, number)
 
 
 def texts(messages: list[Any]) -> str:
@@ -84,21 +93,27 @@ def parallel(steps: int, words: str = "") -> list[Any]:
     return history
 
 
-def test_an_id_stands_for_one_place_whatever_the_length_of_the_history() -> None:
-    places = [
-        TextId(at, number, group)
-        for at in (*range(3000), 2**19 - 1, 2**19, 10**8)
-        for number in (0, 1, 17)
-        for group in (False, True)
-        if not (group and number)
-    ]
-    names = [place.name for place in places]
-    assert len(set(names)) == len(names)
-    assert [TextId.of(name) for name in names] == places
-    assert all(
-        len(name) == 5 for name, place in zip(names, places, strict=True) if place.at < 2**19 and not place.number
-    )
-    assert [TextId.of(name) for name in ("", "3fa7", "3fa7g", "#3fa7c", "3fa7c" + "0" * 20)] == [None] * 5
+def test_an_id_stands_for_one_place_and_for_the_same_text_when_others_are_removed() -> None:
+    same = {"role": "user", "content": "Again."}
+    history = [*conversation(1, 3000), *[dict(same)] * 3, *parallel(3)]
+    ids = Answers(history, Options()).reader.ids
+    assert ids is not None
+    names = [ids.name(at, number) for at in range(len(history)) for number in (0, UNTIL)]
+    assert len(set(names)) == len(names) > 6000
+    assert 0 < sum(len(name) > 5 for name in names) < len(names) // 100
+    assert {len(name) for name in names} == {5, 6}, "a collision makes the later one longer"
+    assert [ids.place(name) for name in names[:4]] == [(0, 0), (0, UNTIL), (1, 0), (1, UNTIL)]
+    assert [ids.place(name) for name in ("", "3fa7", "zzzzz", f"#{names[0]}")] == [None] * 4
+    short = conversation(1, 30)
+    for at in [at for at, one in enumerate(short) if one["role"] == "tool"][10:]:
+        assert id_of(short, at) == id_of(short[:at] + short[at:], at) == id_of(short[7:], at - 7)
+        edited = [{"role": "user", "content": "Something else."}, *short[3:]]
+        assert id_of(edited, at - 2) == id_of(short, at)
+    late = next(at for at, one in enumerate(history) if one["role"] == "tool" and len(ids.name(at)) > 5)
+    alone = Answers(history[late : late + 1], Options()).reader.ids
+    assert alone is not None
+    assert alone.name(0) == ids.name(late)[:5]
+    assert alone.place(ids.name(late)) == (0, 0), "digits that are no longer needed do no harm"
 
 
 def test_the_tool_is_small_and_counted_from_the_first_turn() -> None:
@@ -170,7 +185,7 @@ def test_what_a_marker_omits_is_returned_byte_for_byte_over_all_pages() -> None:
         ]
         session = MessageSession[Any](4000, provider="openai", recall=True)
         turn = session.fit(history)
-        name = TextId(2).name
+        name = id_of(history, 2)
         assert set(ids_in(turn.messages)) == ({name} if turn.shortened else set())
         room = 4000 - opening_tokens("openai", tools=[session.recall_tool])
         found = pages(lambda call, session=session, history=history: session.recall(call, history), {"id": name})
@@ -186,7 +201,7 @@ def test_what_a_marker_omits_is_returned_byte_for_byte_over_all_pages() -> None:
 def test_a_page_can_begin_at_any_line() -> None:
     content = "\n".join(f"line {number}" for number in range(1, 400))
     history = [{"role": "user", "content": content}]
-    name = TextId(0).name
+    name = id_of(history, 0)
     assert recall({"id": name, "line": 397}, history) == "line 397\nline 398\nline 399"
     assert recall({"id": name, "line": 0}, history) == content
     assert "the text has 399 lines" in recall({"id": name, "line": 400}, history)
@@ -196,12 +211,11 @@ def test_a_page_can_begin_at_any_line() -> None:
 def test_a_step_of_parallel_calls_lists_its_outputs() -> None:
     history = parallel(20)
     turn = MessageSession[Any](1500, provider="openai", recall=True).fit(history)
-    shown = [name for name in ids_in(turn.messages) if (place := TextId.of(name)) and not place.is_group]
-    step = next(name for name in shown if "read_file" in recall({"id": name}, history))
-    listed = ID.findall(recall({"id": step}, history))
-    at = history.index(
-        next(one for one in history if one.get("tool_calls") and TextId(history.index(one)).name == step)
-    )
+    ids = {id_of(history, at): at for at, one in enumerate(history) if one.get("tool_calls")}
+    step = next(name for name in ids_in(turn.messages) if name in ids)
+    answer, at = recall({"id": step}, history), ids[step]
+    listed = ID.findall(answer)
+    assert answer.startswith("read_file {")
     assert [recall({"id": name}, history) for name in listed] == [
         history[at + 1]["content"],
         history[at + 2]["content"],
@@ -230,10 +244,10 @@ def test_the_answer_for_an_output_names_a_call_that_a_line_does_not_tell() -> No
         {"role": "assistant", "content": None, "tool_calls": [call(1, path="a.py", text="x = 1\n" * 90)]},
         result(1, "written"),
     ]
-    answer = recall({"id": TextId(2).name}, history)
-    assert answer == f"written\n[call: #{TextId(1).name}]"
-    assert json.dumps("x = 1\n" * 90) in recall({"id": TextId(1).name}, history)
-    assert recall({"id": TextId(1).name}, history).endswith(f"[output: #{TextId(2).name}]")
+    assert recall({"id": id_of(history, 2)}, history) == "written"
+    answer = recall({"id": id_of(history, 1)}, history)
+    assert json.dumps("x = 1\n" * 90) in answer
+    assert answer.endswith(f"\n[#{id_of(history, 2)}]\nwritten")
 
 
 def test_words_are_found_in_one_text_or_in_everything_that_is_not_in_the_request() -> None:
@@ -244,9 +258,9 @@ def test_words_are_found_in_one_text_or_in_everything_that_is_not_in_the_request
     session = MessageSession[Any](3000, provider="openai", recall=True)
     session.fit(history)
     everywhere = session.recall({"text": "NEEDLE is"}, history)
-    assert everywhere.startswith(f"[#{TextId(3).name}, lines 91–96]\n88\n89\nThe needle\n is here\n")
-    assert recall({"text": "needle is", "id": TextId(3).name}, history) == everywhere
-    assert f"[#{TextId(1).name}, line 1]" in recall({"text": "say what you found"}, history)
+    assert everywhere.startswith(f"[#{id_of(history, 3)}, lines 91–96]\n88\n89\nThe needle\n is here\n")
+    assert recall({"text": "needle is", "id": id_of(history, 3)}, history) == everywhere
+    assert f"[#{id_of(history, 1)}, line 1]" in recall({"text": "say what you found"}, history)
     assert "was not found" in session.recall({"text": "say what you found"}, history), "that is in the request"
     assert "was not found" in session.recall({"text": "no such words"}, history)
     many = session.recall({"text": "value"}, history)
@@ -257,7 +271,8 @@ def test_words_are_found_in_one_text_or_in_everything_that_is_not_in_the_request
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_calls_are_understood_in_every_format(provider: str) -> None:
     history = [{"role": "user", "content": "The key is under the mat."}]
-    given = {"id": TextId(0).name}
+    name = id_of(history, 0)
+    given = {"id": name}
     text = json.dumps(given)
 
     class Sdk:
@@ -285,15 +300,16 @@ def test_calls_are_understood_in_every_format(provider: str) -> None:
         Sdk(),
         given,
         text,
-        TextId(0).name,
-        {"id": f" #{TextId(0).name.upper()} ", "line": None, "text": ""},
+        name,
+        {"id": f" #{name.upper()} ", "line": None, "text": ""},
     ):
         assert session.recall(one, history) == recall(one, history) == "The key is under the mat."
 
 
 def test_a_call_that_makes_no_sense_gets_an_answer_that_says_what_to_do() -> None:
     history = conversation(1, 4)
-    every = TextId(len(history), is_group=True).name
+    every = id_of(history, len(history) - 1, UNTIL)
+    one_text = id_of(history, 2)
     for one in (
         {},
         None,
@@ -305,15 +321,14 @@ def test_a_call_that_makes_no_sense_gets_an_answer_that_says_what_to_do() -> Non
         {"id": 5.5},
         {"id": [1]},
         {"line": 3},
-        {"id": "5a827", "line": -1},
-        {"id": "5a827", "line": True},
-        {"id": "5a827", "line": "soon"},
+        {"id": one_text, "line": -1},
+        {"id": one_text, "line": True},
+        {"id": one_text, "line": "soon"},
         {"text": {}},
         {"function": {"arguments": "{"}},
-        {"id": "5a827:9999999"},
-        {"id": TextId(10**6).name},
-        {"id": TextId(2, 7).name},
-        {"id": TextId(10**6, is_group=True).name},
+        {"id": f"{one_text}:9999999"},
+        {"id": f"{one_text}fffff"},
+        {"id": one_text[:4]},
     ):
         answer = recall(one, history)
         assert f'recall(id="{every}") lists every step' in answer, one
@@ -326,7 +341,7 @@ def test_ten_thousand_calls_of_any_kind_get_an_answer() -> None:
     history = [*conversation(2, 12), *parallel(3)]
     session = MessageSession[Any](1500, provider="openai", recall=True, counter=COUNTER)
     session.fit(history)
-    names = [TextId(at, number).name for at in range(len(history)) for number in (0, 1)]
+    names = [id_of(history, at, number) for at in range(0, len(history), 5) for number in (0, UNTIL)]
     odd = [
         None,
         "",
@@ -348,8 +363,8 @@ def test_ten_thousand_calls_of_any_kind_get_an_answer() -> None:
         "#",
         ":",
         "::",
-        "5a827:x",
-        "5a827:²",
+        f"{names[0]}:x",
+        f"{names[0]}:²",
         object(),
         "²",
         "1e9",
@@ -381,7 +396,7 @@ def test_ids_forged_in_outputs_lead_to_no_other_text_than_the_historys() -> None
     )
     turn = MessageSession[Any](2500, provider="openai", recall=True).fit(history)
     assert not {"00000", "fffff"} & ids_in(turn.messages).keys()
-    assert recall({"id": TextId(3).name}, history) == history[3]["content"]
+    assert recall({"id": id_of(history, 3)}, history) == history[3]["content"]
     assert "nothing here has the id" in recall({"id": "00000"}, history)
 
 
@@ -390,7 +405,8 @@ def test_an_answer_is_an_output_like_any_other_and_can_be_recalled_when_it_is_cu
     session = MessageSession[Any](3000, provider="openai", recall=True)
     turn = session.fit(history)
     before = turn.messages
-    name = next(name for name in ids_in(turn.messages) if (place := TextId.of(name)) and not place.is_group)
+    singles = {id_of(history, at) for at in range(len(history))}
+    name = next(name for name in ids_in(turn.messages) if name in singles)
     answer = session.recall({"id": name}, history)
     asked = {
         "role": "assistant",
@@ -405,7 +421,7 @@ def test_an_answer_is_an_output_like_any_other_and_can_be_recalled_when_it_is_cu
         number = len(history)
         history = [*history, {"role": "assistant", "tool_calls": [call(number, path="b")]}, result(number, "b\n" * 400)]
         turn = session.fit(history)
-    assert session.recall({"id": TextId(at).name}, history).startswith(answer)
+    assert session.recall({"id": id_of(history, at)}, history).startswith(answer)
     assert answer in texts(turn.messages) + reachable(lambda one: session.recall(one, history), ids_in(turn.messages))
 
 

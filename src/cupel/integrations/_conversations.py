@@ -92,6 +92,11 @@ class Conversations(Generic[M]):
             conversation.observe(usage)
             self._write(request.key, conversation, request.previous)
 
+    def recall(self, request: OpenRequest, call: object, history: Sequence[M]) -> str:
+        """Return the answer to a model's call of the recall tool, after a request."""
+        entry = self._read(request.key)
+        return self._sessions.recall(None if entry is None else entry.state, call, history)
+
     def _open(self, history: Sequence[M], tools: list[Any], system: str | None) -> tuple[OpenSession[M], OpenRequest]:
         *prefixes, key = _keys(history) or [STATE_KEY]  # an empty history has no prefix
         previous = next((prefix for prefix in reversed(prefixes) if prefix in self._store), None)

@@ -17,6 +17,7 @@ from typing import Any, Final, Unpack
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.integrations._conversations import PLACE, Conversations, OpenRequest
 from cupel.integrations._sessions import SessionOptions, Sessions, usage_of
+from cupel.messages import RECALL_TOOL
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 
@@ -62,19 +63,33 @@ class SessionFilter(RunHooks[Any]):  # type: ignore[misc, unused-ignore]
         items, instructions = data.model_data.input, data.model_data.instructions
         _refuse_partial(items)
         chosen, request = await self._conversations.afit(items, tools=_schemas(data.agent), system=instructions)
-        _sent.set((self, request))
+        _sent.set((self, request, items))
         return ModelInputData(chosen, instructions)
+
+    @property
+    def recall_tool(self) -> FunctionTool:
+        """The tool that fetches back what a request leaves out, for the agent's `tools`, if the filter has `recall`."""
+        name, says, schema = RECALL_TOOL["name"], RECALL_TOOL["description"], RECALL_TOOL["parameters"]
+        return FunctionTool(name, says, schema, self._recall, strict_json_schema=False)
+
+    async def _recall(self, _context: object, call: str) -> str:
+        owner, request, items = _sent.get()
+        if owner is not self or request is None:
+            return "[nothing was left out yet]"
+        return self._conversations.recall(request, call, items)
 
     async def on_llm_end(self, context: object, agent: object, response: ModelResponse) -> None:
         """Settle the bill of the request that was answered."""
         del context, agent
-        owner, request = _sent.get((None, None))
+        owner, request, _ = _sent.get()
         if owner is self and request is not None:
             self._conversations.observe(request, _usage(response.usage))
 
 
-_sent: ContextVar[tuple[SessionFilter | None, OpenRequest | None]] = ContextVar("cupel_sent")
-"""The newest request of this run: the SDK filters the input and calls its hooks in one task."""
+_sent: ContextVar[tuple[SessionFilter | None, OpenRequest | None, Sequence[Any]]] = ContextVar(
+    "cupel_sent", default=(None, None, ())
+)
+"""The newest request of this run and its history: the SDK filters, calls its hooks and starts tools in one task."""
 
 
 def _refuse_partial(items: Sequence[Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any, Unpack
 
 from cupel.errors import ConfigurationError, MissingExtraError
 from cupel.integrations._sessions import STATE_KEY, SessionOptions, Sessions, usage_of
-from cupel.messages import FitOptions, Fitted, Framework
+from cupel.messages import RECALL_TOOL, FitOptions, Fitted, Framework
 from cupel.model import ContextBudget
 from cupel.pipeline import Pipeline
 from cupel.tokens import TokenCounter
@@ -35,6 +35,7 @@ try:
     )
     from pydantic_ai.models import ModelRequestContext, ModelRequestParameters
     from pydantic_ai.tools import RunContext, Tool, ToolDefinition
+    from pydantic_ai.toolsets import FunctionToolset
 except ImportError:
     raise MissingExtraError("pydantic-ai-slim", "pydantic-ai") from None
 
@@ -46,7 +47,8 @@ class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-igno
 
     The model gets the request that the session selects; the history keeps everything. The session's state is kept in
     the metadata of the newest request, which Pydantic AI stores with the history and never sends. The options are those
-    of `MessageSession`; tools and instructions are those of each request.
+    of `MessageSession`; tools and instructions are those of each request. With `recall=True` the agent has the tool
+    `recall` too.
     """
 
     def __init__(
@@ -60,11 +62,23 @@ class SessionHistory(AbstractCapability[Any]):  # type: ignore[misc, unused-igno
             raise ConfigurationError(msg)
         options["pin"] = _pin(options.get("pin"))
         self._sessions = Sessions(PYDANTIC_AI, _PLACE, budget, policy, **options)
+        self._recalls = options.get("recall", False)
 
     @classmethod
     def get_serialization_name(cls) -> None:
         """Return None: options may be functions, so it cannot be made from a specification."""
         return
+
+    def get_toolset(self) -> FunctionToolset[Any] | None:
+        """Return the tool that fetches back what a request leaves out, if the session writes ids."""
+        if not self._recalls:
+            return None
+        name, says, schema = RECALL_TOOL["name"], RECALL_TOOL["description"], RECALL_TOOL["parameters"]
+        return FunctionToolset([Tool.from_schema(self._recall, name, says, schema, takes_ctx=True)])
+
+    def _recall(self, ctx: RunContext[Any], **call: Any) -> str:
+        states = [state for one in ctx.messages if (state := (one.metadata or {}).get(STATE_KEY))]
+        return self._sessions.recall(states[-1] if states else None, call, ctx.messages)
 
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext

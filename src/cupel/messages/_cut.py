@@ -446,16 +446,16 @@ class Cut:
         return MessageRequest(history=self.history, messages=tuple(messages), notes=notes, cut=cut)
 
     def _notes(self, selection: KeptUnits, words: Mapping[int, str], left: int) -> dict[int, PlacedNote]:
-        counter, ids = self.history.counter, self.history.options.recall
+        counter, ids = self.history.counter, self.history.reader.ids
         found: dict[int, PlacedNote] = {}
         limit = self.room.window // ANSWER_SHARE
         for gap in selection.gaps:
             if said := clipped(words.get(gap.holder, ""), limit, counter):
-                found[gap.holder] = gap.noted(gap.number(said, ids=ids), 0, counter, said)
+                found[gap.holder] = gap.noted(gap.number(said, ids), 0, counter, said)
                 left -= found[gap.holder].note.tokens
         rest = [gap for gap in selection.gaps if gap.holder not in found]
         most = min(self.room.window // NOTES_SHARE, left - len(rest) * 5)
-        return found | write_notes(rest, counter, most, ids=ids)
+        return found | write_notes(rest, counter, most, ids)
 
     def _lengthened(self, selection: KeptUnits, left: int, room: int) -> dict[int, int | None]:
         """Return the limits of the units that are sent, longer where there is room, the newest first.

@@ -14,8 +14,8 @@ from cupel.messages._cut import Cut, MessageRequest, Reach, Room
 from cupel.messages._forms import Forms
 from cupel.messages._gaps import NOTES_SHARE, Last, PlacedNote, counted_id, find_gaps, placed_again, write_notes
 from cupel.messages._history import opening_of, read_history
-from cupel.messages._ids import step_id
-from cupel.messages._notes import OmittedStep, note_text, signatures, step_of, told, with_note
+from cupel.messages._ids import noted_step
+from cupel.messages._notes import OmittedStep, note_text, signatures, told, with_note
 from cupel.messages._plain import is_sequence
 from cupel.messages._present import Present
 from cupel.messages._results import nothing_to_send
@@ -57,6 +57,8 @@ class Conversation:
         """Return the request, or the cut that has to be made."""
         if not is_sequence(self.messages):
             read_history(self.messages, self.reader)  # raises
+        if self.reader.ids is not None:
+            self.reader.ids.follow(self.messages, self.state.seen if self._continues else 0)
         history = read_history(self.messages, self.reader, self._continued_view())
         if self.reader.options.framework is None and not history.sendable():
             raise nothing_to_send(history)
@@ -183,22 +185,19 @@ class Conversation:
 
     def _placed(self, note: Note, history: History) -> PlacedNote | None:
         """Return a note that another process wrote, written again from the steps that have a line."""
-        name = counted_id((), note.newest) if history.options.recall else ""
-        text = note_text(note.steps, note.words, name) if note.words else self._text(note, history)
+        name = counted_id(self.reader.ids, (), note.newest)
+        text = note_text(note.steps, note.words, name) if note.words else self._text(note)
         found = None if text is None else placed_again(text, note, history.counter)
         return found or placed_again(note_text(note.steps, name=name), note, history.counter)
 
-    def _text(self, note: Note, history: History) -> str | None:
-        ids = history.options.recall
+    def _text(self, note: Note) -> str | None:
         names, steps = Counter(note.names), list[OmittedStep]()
         for places in note.lines:
             if places[-1] >= len(self.messages):
                 return None
-            read = self.reader.read(self.messages, places, more=True)
-            name = step_id(read) if ids else ""
-            steps.append(step_of(places, [one.view for one in read], history.format, history.counter, name))
+            steps.append(noted_step(self.reader.read(self.messages, places, more=True), self.reader))
             names.subtract(steps[-1].names)
-        return note_text(note.steps, told(+names, steps, counted_id(note.lines, note.newest) if ids else ""))
+        return note_text(note.steps, told(+names, steps, counted_id(self.reader.ids, note.lines, note.newest)))
 
     def _notes_of(self, history: History, before: Mapping[int, PlacedNote] | None) -> dict[int, PlacedNote] | None:
         """Return the notes of a request that is not cut: those that it had, and on new messages that cannot be sent."""
@@ -210,7 +209,7 @@ class Conversation:
             sent = {index: history.of(index) for index in history.sendable() if history.places(index)[0] >= start}
             gaps = find_gaps(history, sent, Last(), separate=history.options.framework is None, start=start)
             limit = self.room(history.opening.tokens).window // NOTES_SHARE
-            notes |= write_notes(gaps, history.counter, limit, ids=history.options.recall)
+            notes |= write_notes(gaps, history.counter, limit, self.reader.ids)
         return notes
 
     def whole(self, history: History) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cupel._internal.checks import as_function, as_text
 from cupel.messages._formats import OUTPUTS, PROSE
-from cupel.messages._ids import text_ids, with_ids
+from cupel.messages._ids import with_ids
 from cupel.messages._notes import CALLED_AGAIN
 from cupel.shorten import Rarity, Shortening
 
@@ -144,7 +144,7 @@ class Forms:
         if all(counter.count(text) <= limit for text in texts):
             return other
         query, again = self._query(asked, message), message.at in self._called_again
-        names = text_ids(message, len(texts)) if self._history.options.recall else [""] * len(texts)
+        names = [""] * len(texts) if (ids := self._history.reader.ids) is None else ids.names(message)
         forms = [self._named(text, limit, query, again, name) for text, name in zip(texts, names, strict=True)]
         if forms == texts:
             return other

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import msgspec
 
 from cupel._internal.checks import MOST_TOKENS
-from cupel.messages._ids import TextId, step_id
-from cupel.messages._notes import OmittedStep, can_hold_note, note_text, step_of, told
+from cupel.messages._ids import UNTIL, Ids, noted_step
+from cupel.messages._notes import OmittedStep, can_hold_note, note_text, told
 from cupel.messages._present import MESSAGE_FRAME
 from cupel.messages._reading import ONLY_A_NOTE
 
@@ -29,6 +29,8 @@ ANSWER_SHARE: Final = 20
 """A note that the caller writes takes at most this fraction (one twentieth) of the budget."""
 
 _LARGE = 9_999
+_WIDE_ID = "4f8e2b7"
+"""An id of more tokens than most."""
 Amount = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
@@ -101,17 +103,19 @@ class Gap:
     @property
     def last(self) -> int:
         """The position of the newest step."""
-        return max([step.positions[0] for step in self.steps[-1:]] + [note.newest for note in self.before])
+        return max(
+            [*(step.positions[0] for step in self.steps[-1:]), *(note.newest for note in self.before)], default=0
+        )
 
-    def text(self, lines: int, *, ids: bool = False) -> str:
+    def text(self, lines: int, ids: Ids | None = None) -> str:
         """Return the note: the newest steps line by line, the older ones counted."""
         newest = self.newest(lines)
-        name = counted_id([step.positions for step in newest], self.last) if ids else ""
+        name = counted_id(ids, [step.positions for step in newest], self.last)
         return note_text(self.count, told(self.counted(lines), newest, name))
 
-    def number(self, words: str = "", *, ids: bool = False) -> str:
+    def number(self, words: str = "", ids: Ids | None = None) -> str:
         """Return the note that gives the number of steps, with words of the caller."""
-        return note_text(self.count, words, counted_id((), self.last) if ids else "")
+        return note_text(self.count, words, counted_id(ids, (), self.last))
 
     def noted(self, text: str, lines: int, counter: TokenCounter, words: str = "") -> PlacedNote:
         """Return the note in its place."""
@@ -121,9 +125,9 @@ class Gap:
         return PlacedNote(text, Note(tokens, self.count, names, places, self.last, self.in_result, words))
 
 
-def counted_id(lines: Sequence[tuple[int, ...]], last: int) -> str:
+def counted_id(ids: Ids | None, lines: Sequence[tuple[int, ...]], last: int) -> str:
     """Return the id of the steps of a note that are only counted: those before the first with a line."""
-    return TextId(lines[0][0] if lines else last + 1, is_group=True).name
+    return "" if ids is None else ids.name(max(0, lines[0][0] - 1) if lines else last, UNTIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,8 +220,7 @@ def step_in(history: History, index: int) -> OmittedStep:
     key = "step", places
     made = messages[0].made
     if key not in made:
-        name = step_id(messages) if history.options.recall else ""
-        made[key] = step_of(places, [one.view for one in messages], history.format, history.counter, name)
+        made[key] = noted_step(messages, history.reader)
     step: OmittedStep = made[key]
     return step
 
@@ -244,7 +247,9 @@ def untold(history: History, last: Last) -> dict[int, Gap]:
     return found
 
 
-def write_notes(gaps: Sequence[Gap], counter: TokenCounter, limit: int, *, ids: bool = False) -> dict[int, PlacedNote]:
+def write_notes(
+    gaps: Sequence[Gap], counter: TokenCounter, limit: int, ids: Ids | None = None
+) -> dict[int, PlacedNote]:
     """Return the notes on gaps by the positions of their holders, within `limit` tokens in all if possible.
 
     The newest steps have a line, older ones are counted by name. Where that is too much, the oldest gaps are told of
@@ -253,7 +258,7 @@ def write_notes(gaps: Sequence[Gap], counter: TokenCounter, limit: int, *, ids: 
     gaps = list(gaps)
     lines = _newest_within([len(gap.steps) for gap in gaps], [step.tokens for gap in gaps for step in gap.steps], limit)
     while True:
-        notes = [(gap, gap.text(count, ids=ids), count) for gap, count in zip(gaps, lines, strict=True)]
+        notes = [(gap, gap.text(count, ids), count) for gap, count in zip(gaps, lines, strict=True)]
         excess = sum(counter.count(text) for _, text, _ in notes) - limit
         if excess <= 0 or not notes:
             return {gap.holder: gap.noted(text, count, counter) for gap, text, count in notes}
@@ -290,7 +295,7 @@ def _without_oldest(lines: Sequence[int]) -> list[int]:
 
 def smallest_note(counter: TokenCounter, *, ids: bool = False) -> int:
     """Return the tokens of a note that only gives a number, and an id."""
-    return counter.count(note_text(_LARGE, name=TextId(0).name if ids else "")) + MESSAGE_FRAME
+    return counter.count(note_text(_LARGE, name=_WIDE_ID if ids else "")) + MESSAGE_FRAME
 
 
 def clipped(text: str, limit: int, counter: TokenCounter) -> str:

@@ -15,6 +15,7 @@ from cupel.errors import ConfigurationError
 from cupel.messages._formats import Format, detect_format, traits_of
 from cupel.messages._formats.marks import count_marks
 from cupel.messages._formats.media import ImageRule, ImageTokens
+from cupel.messages._ids import Ids
 from cupel.messages._notes import cleaned, signatures
 from cupel.messages._plain import JSON, compact_json, is_sequence, plain, plain_message, refuse_bytes
 from cupel.messages._units import Message
@@ -89,6 +90,7 @@ class HistoryReader:
         self._seen = 0
         self.notes: dict[int, Any] = {}
         """The notes of the last request, by the positions of the messages that hold them."""
+        self.ids = Ids(self) if options.recall else None
         self._known: dict[int, Message] = {}
         self._traits: dict[int, frozenset[str]] = {}
 

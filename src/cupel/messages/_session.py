@@ -24,7 +24,7 @@ from cupel.messages._history import opening_of
 from cupel.messages._ids import RECALL_TOOL
 from cupel.messages._prices import Bill, Prices
 from cupel.messages._reading import HistoryReader, Options, Thinking
-from cupel.messages._recall import PAGES, Answers, reader_for
+from cupel.messages._recall import PAGES, Answers
 from cupel.messages._state import State, settle
 from cupel.messages._turns import TurnBuilder
 from cupel.model import ContextBudget
@@ -316,11 +316,9 @@ class MessageSession(Generic[M]):
             call: the call in the provider's format, as a dict or an SDK's object, or a mapping of its arguments.
             history: the whole conversation so far.
         """
-        state, reader = self._state, reader_for(history, self._options, self._reader.format)
-        reader.recognise(state.written, state.quoted, state.seen)
-        room = Conversation(history, reader, self._terms, self._window(), state).room(opening_of(reader).tokens)
-        whole = {entry.at for entry in state.last if entry.limit is None}
-        return Answers(history, reader, room.soft // PAGES, whole | {*range(state.seen, len(history))}).answer(call)
+        answers = Answers(history, self._options, self._state)
+        conversation = Conversation(history, answers.reader, self._terms, self._window(), self._state)
+        return answers.answer(call, conversation.room(opening_of(answers.reader).tokens).soft // PAGES)
 
     def to_json(self) -> str:
         """Return the state that another process needs to continue: a few kilobytes, without contents.
