@@ -83,9 +83,9 @@ mutants: $(VENV)/.stamp-dev $(VENV)/.stamp-mutants ## Try every 10th mutant of t
 	$(BIN)/python scripts/mutants.py --every $(or $(EVERY),10) $(or $(PACKAGES),$(CORE))
 
 # The judge brings a language model, and every peer its dependencies: each is installed when its part is named.
-JUDGE := $(if $(filter surprise,$(PARTS)),surprise,bench)
+JUDGE := $(if $(filter surprise%,$(PARTS)),surprise,bench)
 
-bench: $(if $(filter conversation-peers,$(PARTS)),$(addprefix peer-,$(PEERS))) ## Measure everything beside its peers, in an environment of its own, and write the figures into the pages (ten minutes; PARTS="sessions surprise")
+bench: $(if $(filter conversation-peers surprise-peers,$(PARTS)),$(addprefix peer-,$(PEERS))) ## Measure everything beside its peers, in an environment of its own, and write the figures into the pages (ten minutes; PARTS="sessions surprise")
 	@$(MAKE) --no-print-directory measure JUDGE=$(JUDGE) VENV=.venvs/$(JUDGE) EXTRAS=testing,relevance,tokens,optimal
 
 measure: $(VENV)/.stamp-$(JUDGE)

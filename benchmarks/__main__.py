@@ -100,6 +100,12 @@ OWN = {
         Place(README, "sessions", sessions.summary),
         Place(CACHING_PAGE, "sessions", sessions.by_kind),
     ),
+    "conversation-speed": Own(
+        HERE / "conversation_speed.json", Place(PERFORMANCE_PAGE, "conversation-speed", conversation_speed.table)
+    ),
+    "conversation-peers": Own(
+        HERE / "conversation_peers.json", Place(CACHING_PAGE, "conversation-peers", conversation_peers.table)
+    ),
 }
 
 
@@ -167,6 +173,13 @@ def surprised(*, quick: bool, turns: int = surprise.TURNS) -> Any:
     return _of_recordings(_shown(surprise.table, surprise.measure_surprise(LanguageModel.load(), most, questions)))
 
 
+def peers_surprised(*, quick: bool) -> Any:
+    turns = 1 if quick else surprise.PEER_TURNS
+    sent = conversation_peers.requests_of_peers(turns)
+    found = surprise.measure_peers_surprise(LanguageModel.load(), sent, turns)
+    return _of_recordings(_shown(surprise.peers_table, found))
+
+
 def shortened(*, quick: bool) -> Any:
     return _of_recordings(_shown(forms.show, forms.measure_forms(quick=quick)))
 
@@ -203,6 +216,7 @@ MEASUREMENTS: dict[str, Callable[..., Any]] = {
     "sessions": conversations,
     "conversation-peers": conversation_beside_peers,
     "surprise": surprised,
+    "surprise-peers": peers_surprised,
     "forms": shortened,
     "estimate": estimated,
     "presets": ready,

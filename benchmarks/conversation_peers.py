@@ -2,12 +2,12 @@
 
     make bench PARTS=conversation-peers
 
-runs this module in the environment of every peer (`python -m benchmarks.conversation_peers langchain`), and puts the
-figures of `ruler.py` side by side. Every package gets the conversations as its own messages and the tokens that cupel
-counts, where it takes a counter. It is run as its documentation says: with its defaults, and with the settings that
-bring it to the same budget, the latter as deep as the tail cuts, to 70 %, where it can be told. Packages that write
-what they leave out into the agent's messages go on from there; those that edit a request begin with the whole history.
-No peer calls a model here: summaries are not measured.
+runs this module in the environment of every peer (`python -m benchmarks.conversation_peers langchain figures 8`), and
+puts the figures of `ruler.py` side by side. Every package gets the conversations as its own messages and the tokens
+that cupel counts, where it takes a counter. It is run as its documentation says: with its defaults, and with the
+settings that bring it to the same budget, the latter as deep as the tail cuts, to 70 %, where it can be told. Packages
+that write what they leave out into the agent's messages go on from there; those that edit a request begin with the
+whole history. No peer calls a model here: summaries are not measured.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import logging
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
+from statistics import fmean
 from types import SimpleNamespace
 from typing import Any, Final, Self
 
@@ -505,6 +507,8 @@ PEERS: Final[dict[str, tuple[str, dict[str, Start]]]] = {
     ),
 }
 """For each environment the distribution, and what it is asked to do at a budget."""
+AS_IT_COMES: Final = ("defaults", "40 messages", "from a user's message on")
+"""How the names of settings end that know nothing of the budget, or leave a run of calls without its task."""
 OURS: Final = ("everything", "tail", "session")
 
 
@@ -538,9 +542,7 @@ def measure_conversation_peers(most: int = CONVERSATIONS, environments: Path = E
         if not python.exists():
             missing.append(peer)
             continue
-        command = [str(python), "-m", "benchmarks.conversation_peers", peer, str(most)]
-        done = subprocess.run(command, cwd=ENVIRONMENTS.parent, stdout=subprocess.PIPE, check=True, text=True)
-        rows += json.loads(done.stdout)
+        rows += _asked(python, peer, "figures", most)
     whole = {row["kind"]: row["price"] for row in rows if row["strategy"] == "everything"}
     rows = [{**row, "ratio": round(row["price"] / whole[row["kind"]], 3)} for row in rows]
     return {"machine": facts(), "kinds": list(map(about, kinds(most))), "rows": rows, "missing": missing}
@@ -554,8 +556,7 @@ def table(found: Mapping[str, Any]) -> str:
     lines: list[list[str]] = []
     for row in averages(found["rows"]):
         mine = [one for one in found["rows"] if one["strategy"] == row["strategy"]]
-        turns = sum(one["turns"] for one in mine)
-        shares = (sum(one[name] for one in mine) / max(turns, 1) for name in ("over", "invalid"))
+        shares = (fmean(one[name] / max(one["turns"], 1) for one in mine) for name in ("over", "invalid"))
         lines.append([row["strategy"], *(two_digits(row[name]) for name in COLUMNS.values()), *map(_percent, shares)])
     shown = markdown(["what is sent", *COLUMNS, "over", "invalid"], lines)
     without = f"\n\nNot installed: {', '.join(found['missing'])}." if found["missing"] else ""
@@ -566,13 +567,41 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share == 0 or share >= 0.005 else f"{100 * share:.1f} %"
 
 
+def requests_to_judge(strategies: Mapping[str, WindowStrategy], most: int) -> dict[str, list[str]]:
+    """Return what each strategy sends before the actions that `surprise.py` judges, as a model reads it."""
+    from benchmarks.surprise import told, turns_to_judge
+
+    found: dict[str, list[str]] = {}
+    for kind in kinds():
+        unique = replace(kind, sessions=list(map(paired, kind.sessions)))
+        for turn in turns_to_judge(unique, most):
+            for name, strategy in strategies.items():
+                found.setdefault(name, []).append(told(turn.request(strategy)))
+    return found
+
+
+def requests_of_peers(most: int, environments: Path = ENVIRONMENTS) -> dict[str, list[str]]:
+    """Return the requests of every peer that has an environment, at the same budget as the others."""
+    found: dict[str, list[str]] = {}
+    for peer in PEERS:
+        if (python := environments / f"peer-{peer}" / "bin" / "python").exists():
+            found.update(_asked(python, peer, "requests", most))
+    return {name: told for name, told in found.items() if not name.endswith(AS_IT_COMES)}
+
+
+def _asked(python: Path, peer: str, what: str, most: int) -> Any:
+    command = [str(python), "-m", "benchmarks.conversation_peers", peer, what, str(most)]
+    done = subprocess.run(command, cwd=ENVIRONMENTS.parent, stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(done.stdout)
+
+
 def main() -> None:
-    """Print the figures of the package that this environment is for."""
+    """Print the figures, or the requests, of the package that this environment is for."""
     logging.disable(logging.WARNING)
-    peer, most = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else CONVERSATIONS
+    peer, what, most = sys.argv[1], sys.argv[2], int(sys.argv[3])
     package, starts = PEERS[peer]
     named = {f"{package} {version(package)}, {name}": strategy_of(start) for name, start in starts.items()}
-    print(json.dumps(measure_here(named, most)))
+    print(json.dumps((requests_to_judge if what == "requests" else measure_here)(named, most)))
 
 
 if __name__ == "__main__":

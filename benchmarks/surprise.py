@@ -27,6 +27,8 @@ from cupel.evaluation import Recording, WindowStrategy
 
 TURNS: Final = 8
 """The turns of each kind that are judged, unless somebody asks for more."""
+PEER_TURNS: Final = 2
+"""The turns of each kind whose requests other packages make too."""
 SHARE: Final = 0.44
 """What a window has room for, of everything that was said after the task."""
 SHORTEST, LONGEST = 1_500, 3_000
@@ -62,10 +64,10 @@ PAIRS: Final = (
     ("session", "everything"),
     ("tail", "everything"),
 )
-WAYS: Final[dict[str, Scorer]] = {
-    "relevance, neighbours 0.5": RelevanceScorer(neighbours=0.5),
-    "relevance (BM25)": RelevanceScorer(),
-    "the newest turns": RecencyScorer(),
+WAYS: Final[dict[str, Callable[[], Scorer]]] = {
+    "relevance, neighbours 0.5": lambda: RelevanceScorer(neighbours=0.5),
+    "relevance (BM25)": RelevanceScorer,
+    "the newest turns": RecencyScorer,
 }
 EVIDENCE_ALONE: Final = "the evidence alone"
 
@@ -130,8 +132,7 @@ def measure_surprise(
     started, rows = process_time(), list[dict[str, Any]]()
     for kind in kinds(None, folder):
         for turn in turns_to_judge(kind, turns):
-            nats: dict[str, float] = {}
-            size = 0
+            nats, size = dict[str, float](), 0
             for name, strategy in JUDGED.items():
                 found, size = judge.surprise(told(turn.request(strategy)), turn.action)
                 nats[name] = round(found, 4)
@@ -140,6 +141,27 @@ def measure_surprise(
     asked = list(_retrieved(judge, questions, folder))
     minutes = round((process_time() - started) / 60, 1)
     return {"machine": facts(), "turns": rows, "questions": asked, "minutes": minutes}
+
+
+def measure_peers_surprise(judge: Judge, sent: Mapping[str, Sequence[str]], turns: int) -> list[dict[str, Any]]:
+    """Return the surprise after the requests of other packages, beside everything, the session and the tail."""
+    judged = [turn for kind in kinds() for turn in turns_to_judge(kind, turns)]
+    ours = {name: [told(turn.request(JUDGED[name])) for turn in judged] for name in ("everything", "session", "tail")}
+    rows: list[dict[str, Any]] = []
+    for at, turn in enumerate(judged):
+        nats = {name: round(judge.surprise(one[at], turn.action)[0], 4) for name, one in {**ours, **sent}.items()}
+        rows.append({"kind": turn.kind, "conversation": turn.conversation, "at": turn.at, **nats})
+        print(rows[-1], flush=True)
+    return rows
+
+
+def peers_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the mean after every package's request, and how much more it is than after a session's."""
+    names = [name for name, value in rows[0].items() if isinstance(value, float)]
+    return markdown(
+        [f"{len(rows)} turns", "nats a token", "more than the session, 95 %"],
+        [[name, _mean(rows, name), _more(rows, name, "session")] for name in names],
+    )
 
 
 def _retrieved(judge: Judge, most: int, folder: Path) -> Iterator[dict[str, Any]]:
@@ -162,7 +184,7 @@ def _retrieved(judge: Judge, most: int, folder: Path) -> Iterator[dict[str, Any]
 
 def _selected(items: Sequence[ContextItem], query: str) -> dict[str, list[ContextItem]]:
     pipelines = {
-        name: Pipeline(scorer=scorer, slicer=BestFirstSlice(), deduplicate=False) for name, scorer in WAYS.items()
+        name: Pipeline(scorer=make(), slicer=BestFirstSlice(), deduplicate=False) for name, make in WAYS.items()
     }
     return {name: list(one.prepare(items, query=query).run(ROOM)) for name, one in pipelines.items()}
 

@@ -169,3 +169,16 @@ def test_the_model_reads_a_beginning_once_and_says_the_same():
         assert begun.surprise(before, "bb") == pytest.approx(fresh.surprise(before, "bb"), abs=1e-4)
     with pytest.raises(ValueError, match="nothing to be surprised at"):
         fresh.surprise("abc", "")
+
+
+@pytest.mark.usefixtures("folder")
+def test_what_peers_send_is_judged_by_the_same_actions():
+    judge = Lookup()
+    rows = surprise.measure_peers_surprise(judge, {"nothing at all": ["", ""]}, 2)
+    assert [row["nothing at all"] for row in rows] == [1.0, 1.0]
+    assert all(row["everything"] <= row["session"] < 1 for row in rows)
+    actions = [text for _, text in judge.asked]
+    assert len(set(actions)) == 2
+    assert len(actions) == 8
+    assert "| nothing at all | 1.00 | +" in surprise.peers_table(rows)
+    assert "| session | " in surprise.peers_table(rows)
