@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from cupel._internal.checks import warn
 from cupel._internal.text import percent, plural, preview
 from cupel.analytics import (
     Counterfactual,
@@ -54,7 +55,7 @@ from cupel.cli._output import (
 from cupel.cli._policies import policies_to_compare, read_policy, warn_without_query
 from cupel.cli._reading import read_input
 from cupel.diagnostics import ExcludedItem, IncludedItem, SelectionReport
-from cupel.errors import InvalidBudgetError, InvalidItemError, SelectionError
+from cupel.errors import BudgetWarning, InvalidBudgetError, InvalidItemError, SelectionError
 from cupel.model import ContextBudget, ContextItem
 from cupel.page import excluded_words, included_words, summary
 from cupel.pipeline import Pipeline, PreparedSelection
@@ -342,6 +343,9 @@ def _simulate(args: argparse.Namespace) -> int:
     pipeline = chosen.policy
     target = None if args.item is None else _find(items, args.item)
     rows = sweep(pipeline, items, _budgets(items, budget, args.steps, args.to, fixed=args.max is not None))
+    given = next(row for row in rows if row.budget.target_tokens == budget.target_tokens)
+    if given.total_tokens > budget.max_tokens - budget.output_reserve:
+        warn(BudgetWarning(given.total_tokens, budget.max_tokens, budget.output_reserve))
     slack = _slack(pipeline, items, budget, budget.target_tokens // 10 if args.slack is None else args.slack)
     least = None
     if target is not None:
