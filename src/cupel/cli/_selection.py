@@ -49,7 +49,6 @@ from cupel.cli._output import (
     print_table,
     progress_bar,
     say,
-    tokens_of,
     write_context,
 )
 from cupel.cli._policies import policies_to_compare, read_policy, warn_without_query
@@ -261,7 +260,7 @@ def _totals(found: PolicySensitivityReport, budget: ContextBudget) -> Table:
     numbers = ("in", "out", "tokens", "used")
     table = Table([Column("policy"), *(Column(name, number=True) for name in numbers)])
     for label, report in found.variants:
-        counts = (len(report.included), len(report.excluded), tokens_of(report))
+        counts = (len(report.included), len(report.excluded), report.total_tokens)
         table.add(Cell(label, "bold"), *(f"{count:,}" for count in counts), percent(counts[-1], budget.target_tokens))
     return table
 
@@ -290,7 +289,7 @@ def _compare_document(found: PolicySensitivityReport, budget: ContextBudget) -> 
                 "policy": label,
                 "included": len(report.included),
                 "excluded": len(report.excluded),
-                "total_tokens": tokens_of(report),
+                "total_tokens": report.total_tokens,
             }
             for label, report in found.variants
         ],
