@@ -100,11 +100,11 @@ def _order(page: Path) -> tuple[int, str]:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add a page for each public namespace; its content is the docstrings."""
+    """Add a page for each public namespace, its docstrings; a search finds the guides before them."""
     from mkdocs.structure.files import File
 
     for name in _existing():
-        page = f"::: {name}\n    options:\n      heading_level: 1\n"
+        page = f"---\nsearch:\n  boost: 0.5\n---\n::: {name}\n    options:\n      heading_level: 1\n"
         files.append(File.generated(config, f"reference/api/{name}.md", content=page))
     return files
 

@@ -330,3 +330,19 @@ def test_a_named_policy_that_scores_by_relevance_asks_for_a_query(cupel, session
 @pytest.mark.parametrize("arguments", [["--policy", "rag", "--query", "flaky"], []], ids=["query", "default"])
 def test_no_query_is_asked_for_where_none_is_missing(cupel, session, arguments):
     assert "note:" not in cupel("select", session, "--budget", "4000", *arguments).err
+
+
+@pytest.mark.parametrize("command", ["select", "explain", "compare", "simulate"])
+def test_a_selection_beyond_the_window_less_the_reserve_is_told(cupel, folder, command):
+    """Required items may exceed what the window leaves (ruling 2.23): the command says so, and goes on."""
+    (folder / "tools.jsonl").write_text('{"content": "t", "tokens": 300, "kind": "Tool"}\n')
+    entries = [{"kind": "Tool", "require_count": 1}]
+    (folder / "all.json").write_text(
+        json.dumps({"scorer": "recency", "slicer": {"type": "count_quota", "entries": entries}})
+    )
+    policies_given = ["--policy", "all.json"] + (["--policy", "chat"] if command == "compare" else [])
+    for reserve, told in ((200, True), (100, False)):
+        budget = ["--budget", "300", "--max", "400", "--reserve", str(reserve)]
+        outcome = cupel(command, "tools.jsonl", *budget, *policies_given)
+        assert outcome.code == 0
+        assert ("leaves 200 after the output reserve" in outcome.err) is told

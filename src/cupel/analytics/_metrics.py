@@ -51,7 +51,7 @@ def budget_utilization(report: SelectionReport, budget: ContextBudget | int) -> 
     """
     as_instance("report", report, SelectionReport)
     budget = ContextBudget.of(budget)
-    selected = sum(entry.item.tokens for entry in report.included)
+    selected = report.total_tokens
     if budget.max_tokens == 0:  # ruling 10.1
         return math.inf if selected else 0.0
     return selected / budget.max_tokens

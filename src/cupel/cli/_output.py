@@ -64,16 +64,11 @@ def as_json(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
     document = {
         "policy": policy,
         "budget": budget.to_dict(),
-        "total_tokens": tokens_of(report),
+        "total_tokens": report.total_tokens,
         "total_candidates": report.total_candidates,
         "items": [entry.item.to_dict() for entry in report.included],
     }
     return to_json(document, indent=2) + "\n"
-
-
-def tokens_of(report: SelectionReport) -> int:
-    """Return the tokens of the included items."""
-    return sum(entry.item.tokens for entry in report.included)
 
 
 def as_markdown(included: Sequence[IncludedItem]) -> str:

@@ -38,7 +38,6 @@ from cupel.cli._output import (
     say,
     say_prose,
     to_json,
-    tokens_of,
     write_whole,
 )
 from cupel.cli._policies import policies_to_compare, preset_names, read_policy
@@ -309,7 +308,7 @@ def _document(report: SelectionReport, budget: ContextBudget, files: _Files) -> 
         "budget": budget.to_dict(),
         "included": len(report.included),
         "excluded": len(report.excluded),
-        "total_tokens": tokens_of(report),
+        "total_tokens": report.total_tokens,
         "page": str(files.page),
         "session": str(files.session),
         "policy": str(files.policy),

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from cupel._internal.checks import warn
 from cupel._internal.text import percent, plural, preview
 from cupel.analytics import (
     Counterfactual,
@@ -48,13 +49,12 @@ from cupel.cli._output import (
     print_table,
     progress_bar,
     say,
-    tokens_of,
     write_context,
 )
 from cupel.cli._policies import policies_to_compare, read_policy, warn_without_query
 from cupel.cli._reading import read_input
 from cupel.diagnostics import ExcludedItem, IncludedItem, SelectionReport
-from cupel.errors import InvalidBudgetError, InvalidItemError, SelectionError
+from cupel.errors import BudgetWarning, InvalidBudgetError, InvalidItemError, SelectionError
 from cupel.model import ContextBudget, ContextItem
 from cupel.page import excluded_words, included_words, summary
 from cupel.pipeline import Pipeline, PreparedSelection
@@ -260,7 +260,7 @@ def _totals(found: PolicySensitivityReport, budget: ContextBudget) -> Table:
     numbers = ("in", "out", "tokens", "used")
     table = Table([Column("policy"), *(Column(name, number=True) for name in numbers)])
     for label, report in found.variants:
-        counts = (len(report.included), len(report.excluded), tokens_of(report))
+        counts = (len(report.included), len(report.excluded), report.total_tokens)
         table.add(Cell(label, "bold"), *(f"{count:,}" for count in counts), percent(counts[-1], budget.target_tokens))
     return table
 
@@ -289,7 +289,7 @@ def _compare_document(found: PolicySensitivityReport, budget: ContextBudget) -> 
                 "policy": label,
                 "included": len(report.included),
                 "excluded": len(report.excluded),
-                "total_tokens": tokens_of(report),
+                "total_tokens": report.total_tokens,
             }
             for label, report in found.variants
         ],
@@ -342,6 +342,9 @@ def _simulate(args: argparse.Namespace) -> int:
     pipeline = chosen.policy
     target = None if args.item is None else _find(items, args.item)
     rows = sweep(pipeline, items, _budgets(items, budget, args.steps, args.to, fixed=args.max is not None))
+    given = next(row for row in rows if row.budget.target_tokens == budget.target_tokens)
+    if given.total_tokens > budget.max_tokens - budget.output_reserve:
+        warn(BudgetWarning(given.total_tokens, budget.max_tokens, budget.output_reserve))
     slack = _slack(pipeline, items, budget, budget.target_tokens // 10 if args.slack is None else args.slack)
     least = None
     if target is not None:

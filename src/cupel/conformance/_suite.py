@@ -218,18 +218,8 @@ def run_vector(vector: Vector) -> VectorResult:
         VectorError: A table or field the stage needs is missing or has the wrong shape.
     """
     mismatch = _first_difference(as_instance("vector", vector, Vector))
-    if mismatch is None:
-        return VectorResult(vector.path, vector.name, vector.stage, vector.level, passed=True)
-    return VectorResult(
-        vector.path,
-        vector.name,
-        vector.stage,
-        vector.level,
-        passed=False,
-        message=mismatch.what,
-        expected=mismatch.expected,
-        actual=mismatch.actual,
-    )
+    found = () if mismatch is None else (mismatch.what, mismatch.expected, mismatch.actual)
+    return VectorResult(vector.path, vector.name, vector.stage, vector.level, mismatch is None, *found)
 
 
 def _first_difference(vector: Vector) -> Mismatch | None:

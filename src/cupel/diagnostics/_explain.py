@@ -19,9 +19,8 @@ _SHOWN = 60
 
 def explain_all(report: SelectionReport) -> str:
     """Return a line of totals and a line for every decision."""
-    used = sum(entry.item.tokens for entry in report.included)
     head = (
-        f"{len(report.included)} of {report.total_candidates} items are in, with {used} of the "
+        f"{len(report.included)} of {report.total_candidates} items are in, with {report.total_tokens} of the "
         f"{report.total_tokens_considered} tokens considered."
     )
     account = _ReasonCount(report)

@@ -145,6 +145,8 @@ class SelectionReport(Portable):
     >>> report = Pipeline(scorer=ReflexiveScorer()).dry_run(items, ContextBudget(100, 100))
     >>> report
     <SelectionReport: 1 in (60 tokens), 1 out: 1 BudgetExceeded>
+    >>> report.total_tokens
+    60
     >>> report.why(items[1]).reason
     BudgetExceeded(item_tokens=60, available_tokens=40)
     """
@@ -161,6 +163,11 @@ class SelectionReport(Portable):
     """The slicer's proof about its choice; only `OptimalSlice` gives one."""
     origin: Origin | None = field(default=None, kw_only=True, compare=False)
     """The prepared selection and the budget of the run; None for a report read from a document."""
+
+    @property
+    def total_tokens(self) -> int:
+        """The tokens of the included items."""
+        return sum(entry.item.tokens for entry in self.included)
 
     def why(self, item: ContextItem) -> IncludedItem | ExcludedItem:
         """Return the decision on an item, found by identity or else by equality."""
@@ -248,12 +255,13 @@ class SelectionReport(Portable):
         yield from self.excluded
 
     def __repr__(self) -> str:
-        tokens = sum(entry.item.tokens for entry in self.included)
         reasons: dict[str, int] = {}
         for entry in self.excluded:
             reasons[entry.reason.name] = reasons.get(entry.reason.name, 0) + 1
         listed = ": " + ", ".join(f"{count} {name}" for name, count in reasons.items()) if reasons else ""
-        return f"<SelectionReport: {len(self.included)} in ({tokens} tokens), {len(self.excluded)} out{listed}>"
+        return (
+            f"<SelectionReport: {len(self.included)} in ({self.total_tokens} tokens), {len(self.excluded)} out{listed}>"
+        )
 
     def __reduce__(self) -> tuple[Callable[..., SelectionReport], tuple[Any, ...]]:
         # Copies have no origin: the pipeline may hold callbacks that do not pickle.

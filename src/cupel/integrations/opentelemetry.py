@@ -89,7 +89,7 @@ class _RunMetrics:
         self.selected.add(len(report.included))
         for reason, count in Counter(_reason_name(entry.reason) for entry in report.excluded).items():
             self.excluded.add(count, {"cupel.exclusion.reason": reason})
-        self.tokens.record(_selected_tokens(report))
+        self.tokens.record(report.total_tokens)
         utilization = budget_utilization(report, budget)
         if isfinite(utilization):  # a window of 0 with something in it has none (ruling 10.1)
             self.utilization.record(utilization)
@@ -192,7 +192,7 @@ class _RunSpans(TraceCollector):
 
     def _make_spans(self, report: SelectionReport, stages: tuple[StageSnapshot, ...]) -> None:
         parent = trace.set_span_in_context(self.root)
-        self.root.set_attribute("cupel.tokens.selected", _selected_tokens(report))
+        self.root.set_attribute("cupel.tokens.selected", report.total_tokens)
         try:
             for stage in stages:
                 self._stage_span(stage, report, parent)
@@ -268,10 +268,6 @@ def _never_failing() -> Generator[None]:
         yield
     except Exception:  # noqa: BLE001  (the application brings the code that fails here)
         _log.exception("telemetry of a run failed; the run itself did not")
-
-
-def _selected_tokens(report: SelectionReport) -> int:
-    return sum(entry.item.tokens for entry in report.included)
 
 
 def _add_exclusions(span: trace.Span, stage: StageSnapshot) -> None:

@@ -92,7 +92,7 @@ def summary(report: SelectionReport, budget: ContextBudget, policy: str) -> str:
     >>> summary(report, budget, "chat")
     'chat: 1 of 2 items in, 8 of 10 tokens used (80.0 %); 1 out: 1 no room'
     """
-    tokens = sum(entry.item.tokens for entry in report.included)
+    tokens = report.total_tokens
     line = (
         f"{policy}: {len(report.included):,} of {plural(report.total_candidates, 'item')} in, "
         f"{tokens:,} of {plural(budget.target_tokens, 'token')} used ({percent(tokens, budget.target_tokens)})"

@@ -250,7 +250,7 @@ def report_payload(report: SelectionReport, *, title: str) -> dict[str, Any]:
     items = [entry.item for entry in report]
     writer = StopWriter(Positions(items))
     pinned = [at for at, entry in enumerate(included) if entry.reason is InclusionReason.PINNED]
-    used = sum(entry.item.tokens for entry in report.included)
+    used = report.total_tokens
     policy: dict[str, Any] = {
         "name": "this report",
         "flags": "",

@@ -290,10 +290,9 @@ class SelectionReportAssertionChain:
         actual = budget_utilization(self._report, budget)
         if actual >= threshold:
             return self
-        tokens = sum(entry.item.tokens for entry in self._report.included)
         raise self._failure(
             f"HaveBudgetUtilizationAbove({threshold!r}) failed: computed utilization was {actual:.6f} "
-            f"(includedTokens={tokens}, budget.MaxTokens={budget.max_tokens})."
+            f"(includedTokens={self._report.total_tokens}, budget.MaxTokens={budget.max_tokens})."
         )
 
     def have_kind_coverage_count(self, n: int) -> SelectionReportAssertionChain:

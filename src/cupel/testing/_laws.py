@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from math import isnan
+from operator import is_
 from struct import pack
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -366,7 +367,7 @@ def _unchanged(strategy: object, case: LawCase) -> Generator[list[Any]]:
 
 def _same(left: Sequence[object], right: Sequence[object]) -> bool:
     """Return whether two sequences hold the same objects in the same order."""
-    return len(left) == len(right) and all(map(_is, left, right))
+    return len(left) == len(right) and all(map(is_, left, right))
 
 
 def _copied(items: Sequence[ContextItem]) -> list[ContextItem]:
@@ -414,10 +415,6 @@ def _broken(strategy: object, law: str, details: str) -> ContractViolation:
     if len(shown) > _LONGEST_REPR:  # a strategy with a cache can be long
         shown = f"{shown[: _LONGEST_REPR - 1]}…"
     return ContractViolation(f"{shown} breaks a law: {law}\n{details}", law=law, strategy=shown)
-
-
-def _is(left: object, right: object) -> bool:
-    return left is right
 
 
 def _last_seen(flaky: Flaky) -> str:

@@ -32,11 +32,10 @@ _FIELD: Final = 24
 
 def selection_table(report: SelectionReport) -> str:
     """Return a table of the selected items in order, then of the excluded ones, with reasons; long lists are cut."""
-    tokens = sum(entry.item.tokens for entry in report.included)
     lines = [
         (
             f"{len(report.included)} of {report.total_candidates} candidates selected, "
-            f"{tokens} of {report.total_tokens_considered} tokens"
+            f"{report.total_tokens} of {report.total_tokens_considered} tokens"
         )
     ]
     rows = [(str(place), *_cells(entry)) for place, entry in enumerate(report.included[:_ROWS], 1)]

@@ -4,6 +4,7 @@ The data of the page is compared with the library under node, in `tests/page`; h
 """
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +51,16 @@ def test_the_figures_equal_cupel_select(open_page, capsys, tmp_path, monkeypatch
             count = len(expected["items"])
             shown = page.inner_text(".choice:has(input:checked) .counts")
             assert shown == f"{count:,} item{'s' if count != 1 else ''} · {expected['total_tokens']:,}"
+
+
+def test_the_command_that_serves_the_page_keeps_the_whole_budget(open_page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("items.jsonl").write_text('{"content": "a", "tokens": 3}\n', encoding="utf-8")
+    options = ["items.jsonl", "--budget", "400", "--max", "900", "--reserve", "90", "--margin", "5", "--policy", "rag"]
+    assert main(["inspect", *options, "-o", "page.html", "--title", "T"]) == 0
+    page = open_page(Path("page.html").read_text(encoding="utf-8"))
+    assert page.inner_text("#play code").split() == ["cupel", "inspect", *options, "--serve"]
+    assert page.inner_text("#command").split() == ["cupel", "select", *options]
 
 
 def test_the_window_lists_the_items_in_placed_order(open_page):

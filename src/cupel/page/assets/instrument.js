@@ -32,7 +32,7 @@ function drawInstrument(answer) {
   $("slider").setAttribute("aria-valuetext", `${number(state.budget)} tokens, ${plural(answer.placed.length, "item")} in the window`);
   $("reset").disabled = state.budget === data.budget.target && state.policy === data.start && !state.weights.size && !state.pins.size;
   $("notice").textContent = state.notice;
-  if (data.source !== null) writeText($("command"), commandLine());
+  if (data.source !== null) writeText($("command"), commandLine("select"));
 }
 
 function drawReadouts(answer, free) {
@@ -81,8 +81,8 @@ function drawBar(answer, parts) {
   );
 }
 
-function commandLine() {
-  const parts = [`cupel select ${data.source} --budget ${state.budget}`];
+function commandLine(command) {
+  const parts = [`cupel ${command} ${data.source} --budget ${state.budget}`];
   if (!data.budget.max_follows) parts.push(`--max ${data.budget.max}`);
   if (data.budget.reserve) parts.push(`--reserve ${data.budget.reserve}`);
   if (data.budget.margin) parts.push(`--margin ${data.budget.margin}`);

@@ -58,7 +58,7 @@ let drawnWeights = null; // the policy whose fields are drawn: they are not repl
 function drawWeights() {
   $("play").hidden = !live && !data.source;
   if (!live) {
-    const command = written("code", {}, `cupel inspect ${data.source} --budget ${state.budget} ${policies[state.policy].flags} --serve`);
+    const command = written("code", {}, `${commandLine("inspect")} --serve`);
     $("play").replaceChildren(make("p", { class: "note" }, "To try weights, pins and any other budget, let Python answer: ", command));
     return;
   }
