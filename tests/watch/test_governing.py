@@ -151,7 +151,7 @@ def test_a_failure_of_ours_sends_the_original(monkeypatch, where):
     with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
         httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 13)))
         proxy.turns(1)
-        proxy.store.live[0].session = None
+        proxy.store.live[0].governed.session = None
         monkeypatch.setattr(MessageSession, where, fail)
         response = httpx.post(proxy.url + PATHS["openai"], content=raw)
         monkeypatch.undo()
@@ -365,7 +365,7 @@ def test_a_billing_block_that_changes_does_not_rewrite_the_window():
             sent = body("anthropic", history("anthropic", count), system=system(count))
             httpx.post(proxy.url + PATHS["anthropic"], json=sent)
             assert upstream.received[-1].json["system"] == system(count)
-            sessions.add(proxy.store.live[0].session)
+            sessions.add(proxy.store.live[0].governed.session)
         proxy.turns(8)
         assert len(sessions) == 1
 
@@ -391,7 +391,7 @@ def test_sessions_that_were_put_aside_continue_as_before(monkeypatch):
                     messages = history("openai", count, opening)
                     httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages))
             proxy.turns(21)
-            left.append(sum(live.session is not None for live in proxy.store.live))
+            left.append(sum(live.governed.session is not None for live in proxy.store.live))
             return [request.body for request in upstream.received]
 
     left = []
