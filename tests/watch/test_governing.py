@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import threading
 import time
 from contextlib import suppress
@@ -9,7 +10,8 @@ from contextlib import suppress
 import httpx2 as httpx
 import pytest
 
-from cupel.messages import MessageSession
+from cupel.evaluation import read_recordings
+from cupel.messages import MessageSession, recall
 from cupel.watch._conversations import Store
 from cupel.watch._reading import call_of, read_request
 from cupel.watch._watcher import Exchange, Watcher
@@ -67,6 +69,20 @@ def test_all_but_the_messages_stays_as_it_was(provider):
         own = [one for one in got.json[FIELD[provider]] if one in sent[FIELD[provider]]]
         assert own
         assert all(json.dumps(one, separators=(" ,", " :  ")).encode() in got.body for one in own)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_ids_of_what_is_left_out_find_it_in_the_recordings(tmp_path, provider):
+    folder = tmp_path / "windows"
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET, folder=folder) as proxy:
+        proxy.store.recall = True
+        full = converse(proxy.url, provider, 14)[-1]
+        proxy.turns(14)
+        sent = json.dumps(upstream.received[-1].json[FIELD[provider]])
+    (recording,) = read_recordings(folder)
+    name = re.search(r"\[cupel: [^\]]*#(\w+)", sent)[1]
+    answer = recall({"id": name}, recording.messages[: len(full)], provider=provider, page=BUDGET)
+    assert answer.splitlines()[0] in json.dumps(full)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
