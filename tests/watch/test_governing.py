@@ -502,9 +502,13 @@ def test_a_large_conversation_goes_on(monkeypatch):
     assert run(0) == run(10**9)
 
 
+def out_of_memory(*_):
+    raise MemoryError("out of memory")
+
+
 def test_a_process_that_fails_sends_the_original(monkeypatch):
     monkeypatch.setattr("cupel.watch._govern.LARGE", 0)
-    monkeypatch.setattr("cupel.watch._apart._MAIN", "raise SystemExit('out of memory')")
+    monkeypatch.setattr("cupel.watch._watcher.chosen_apart", out_of_memory)
     raw = json.dumps(body("openai", history("openai", 14))).encode()
     with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
         assert httpx.post(proxy.url + PATHS["openai"], content=raw).is_success

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from hashlib import blake2b
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -39,8 +39,6 @@ _WINDOWS: Final = 4
 """The pages of single turns that are kept for their questions."""
 _TURNS: Final = 200
 """Turns of a long conversation that are shown at once."""
-_MOST_COUNTED: Final = 100_000
-_counted: dict[bytes, int] = {}
 _GLANCE: Final = 0.1
 """Seconds between two looks for changes."""
 _SAFE: Final = {
@@ -222,14 +220,10 @@ def _tokens(message: Message) -> int:
     return message.extra + sum(map(_text_tokens, message.texts))
 
 
+@lru_cache(maxsize=5_000)
 def _text_tokens(text: str) -> int:
     """Count the tokens of a text, once and not every time that its page is drawn."""
-    key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-    if key not in _counted:
-        if len(_counted) >= _MOST_COUNTED:
-            _counted.clear()
-        _counted[key] = count_tokens(counter_or_default(None), text) if text else 0
-    return _counted[key]
+    return count_tokens(counter_or_default(None), text) if text else 0
 
 
 def _request(branch: Branch, turn: WatchedTurn, texts: ConversationTexts) -> list[int]:

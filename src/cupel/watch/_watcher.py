@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
+from multiprocessing import get_context
 from queue import PriorityQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cupel.errors import CupelError, SelectionError
 from cupel.messages import Bill, MessageSession
-from cupel.watch._apart import apart
 from cupel.watch._conversations import Place, Store
 from cupel.watch._govern import LARGE, ChosenWindow, Task, chosen_apart, chosen_by, session_for
 from cupel.watch._headers import harmless, secrets_of, single
@@ -57,10 +59,6 @@ class Exchange:
     """Whether it is being read."""
     read: ReadRequest | None = None
     place: Place | None = None
-    full: ChosenWindow | None = None
-    """The request of the session that sends everything, if another process has made it."""
-    counted: bool = False
-    """Whether another process has been asked for that."""
 
 
 class Worker:
@@ -99,8 +97,8 @@ class Watcher:
         self.store = store
         self._recordings = recordings
         self._worker = Worker("cupel-watch")
-        self._counting = Worker("cupel-watch-large")
-        """Waits for the processes that count large requests."""
+        self._apart = ThreadPoolExecutor(1)
+        """Waits for the processes that read large requests, one after the other."""
         self._closed = False
         self._open: set[Exchange] = set()
         self.seen = 0
@@ -149,7 +147,7 @@ class Watcher:
         found = await self._result(exchange, self._govern)
         if not isinstance(found, Task):
             return found
-        choice = await asyncio.to_thread(_apart, exchange, found)
+        choice = await asyncio.wrap_future(self._apart.submit(_chosen_apart, exchange, found))
         return await self._result(exchange, lambda exchange: self._adopt(exchange, choice))
 
     def _result(self, exchange: Exchange, job: Callable[[Exchange], T]) -> asyncio.Future[T]:
@@ -187,14 +185,12 @@ class Watcher:
             return
         self._closed = True
         self._worker.finish()
-        self._counting.close()
+        self._apart.shutdown()
         self._worker.close()
         if self._recordings is not None:
             self._recordings.close()
 
-    def _submit(
-        self, exchange: Exchange, job: Callable[[Exchange], object], *, later: int = 0, worker: Worker | None = None
-    ) -> None:
+    def _submit(self, exchange: Exchange, job: Callable[[Exchange], object], *, later: int = 0) -> None:
         def safe() -> None:
             try:
                 job(exchange)
@@ -204,7 +200,7 @@ class Watcher:
                 self._open.discard(exchange)
 
         self._open.add(exchange)
-        (worker or self._worker).submit(safe, later=later)
+        self._worker.submit(safe, later=later)
 
     def _failed(self, exchange: Exchange, reason: str) -> None:
         if exchange.read is not None:  # it is counted as not read
@@ -298,22 +294,24 @@ class Watcher:
         live.unwritten += 1
         self._submit(exchange, self._keep, later=1)  # requests that wait to be governed come first
 
-    def _keep(self, exchange: Exchange) -> None:
+    def _keep(self, exchange: Exchange, counted: Future[ChosenWindow] | None = None) -> None:
+        """Compute the bill, which another process does for a large request, and record the turn."""
         place, read = exchange.place, exchange.read
         if place is None or read is None:
             return
         live, turn, is_answered = place.live, place.turn, exchange.status < _REFUSED
         known = live.in_full(read, None)[0].session is not None
-        if is_answered and not exchange.counted and live.is_large(place.added, known=known):
-            self._submit(exchange, self._count, worker=self._counting)
+        if is_answered and counted is None and live.is_large(place.added, known=known):
+            asked = self._apart.submit(_chosen_apart, exchange, live.in_full(read, place.idle)[1])
+            asked.add_done_callback(lambda done: self._submit(exchange, partial(self._keep, counted=done), later=1))
             return
         try:
-            if is_answered and (exchange.full is not None or not exchange.counted):
-                live.settle(turn, read, place.idle, exchange.full)
+            if is_answered:
+                live.settle(turn, read, place.idle, None if counted is None else counted.result())
                 self.total += turn.bill or Bill()
                 self.in_full += turn.appended or turn.bill or Bill()
-        except (CupelError, TypeError) as error:
-            turn.notes.append(f"no bill: {error}")
+        except Exception as error:  # noqa: BLE001  (without a bill, it is recorded all the same)
+            turn.notes.append(f"no bill: {_said(error)}")
         self._open.discard(exchange)
         live.unwritten -= 1
         self.changed += turn.window is not None
@@ -321,20 +319,13 @@ class Watcher:
             self._recordings.write(live.branch)
         self.store.changes += 1
 
-    def _count(self, exchange: Exchange) -> None:
-        """Let a process of its own count a large request."""
-        try:
-            if exchange.place is not None and exchange.read is not None:
-                exchange.full = _apart(exchange, exchange.place.live.in_full(exchange.read, exchange.place.idle)[1])
-        except Exception as error:  # noqa: BLE001  (without a bill, it is recorded all the same)
-            exchange.notes.append(f"no bill: {_said(error)}")
-        exchange.counted = True
-        self._submit(exchange, self._keep, later=1)
 
-
-def _apart(exchange: Exchange, task: Task) -> ChosenWindow:
+def _chosen_apart(exchange: Exchange, task: Task) -> ChosenWindow:
+    """Let a process of its own read a request: it stalls nobody here, and its memory is free again when it ends."""
     encoding = single(exchange.headers, b"content-encoding")
-    return apart(chosen_apart, exchange.call, exchange.body, encoding, task)
+    ignored = signal.SIGINT, signal.SIG_IGN  # Ctrl-C in the terminal ends the command, and then this process
+    with ProcessPoolExecutor(1, get_context("spawn"), signal.signal, ignored) as pool:
+        return pool.submit(chosen_apart, exchange.call, exchange.body, encoding, task).result()
 
 
 def _said(error: BaseException) -> str:
