@@ -311,9 +311,8 @@ def _replay(args: argparse.Namespace) -> int:
             print_costs(costs_document(recordings))
             say()
         turns = max(one.turns for one in found.figures.values())
-        print_replay(
-            found, f"{plural(len(recordings), 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens"
-        )
+        talks = len({one.where for one in recordings}) if are_logs else len(recordings)
+        print_replay(found, f"{plural(talks, 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens")
     broken = _broken_limits(found.figures, args.fail_above, args.fail_below)
     for line in broken:
         say(f"cupel replay: {line}", error=True)
