@@ -124,24 +124,24 @@ def recorded(folder, name, count, at):
     path = folder / f"{name}.json"
     path.write_text(json.dumps(document))
     os.utime(path, (at, at))
-    return history, json.dumps(forms)
+    return history, forms
 
 
 def test_recall_answers_from_the_newest_recording_that_shows_an_id(tmp_path):
     _, old = recorded(tmp_path, "old", 20, 1)
     history, shown = recorded(tmp_path, "new", 12, 2)
     (tmp_path / "other.json").write_text('{"#": "018a9 is no recording, #018a9"}')
-    name = re.search(r"#(\w+) read_file new_1", shown)[1]
+    at, name = next((at, found[1]) for at, one in shown if (found := re.search(r", #(\w+)\]", one["content"])))
 
     def said(**arguments):
         result = ask("recall", arguments, server(tmp_path))
         assert not result.is_error
         return result.content[0].text
 
-    assert said(id=name) == history[4]["content"]
-    assert said(id=f"#{name}", line=40) == "new 1.39"
+    assert said(id=name) == history[at]["content"]
+    assert said(id=f"#{name}", line=40) == history[at]["content"].splitlines()[-1]
     assert "new 2.7" in said(text="2.7")
-    older = set(re.findall(r"#(\w+) read_file", old)) - set(re.findall(r"#(\w+)", shown))
+    older = set(re.findall(r"#(\w+)", json.dumps(old))) - set(re.findall(r"#(\w+)", json.dumps(shown)))
     assert "old" in said(id=min(older))
 
 
