@@ -87,7 +87,7 @@ def test_the_same_as_a_document(cupel, at_home):
 def test_a_budget_is_replayed_beside_what_was(cupel, claude):
     done = cupel("replay", ".claude/projects", "--budget", "4k")
     assert done.code == 0
-    assert "2 conversations, 10 turns over 4,000 tokens" in done.out
+    assert "1 conversation, 10 turns over 4,000 tokens" in done.out
     table = done.out.split("turns over 4,000 tokens\n")[1].split("\n\n")[0].splitlines()
     assert [row.split()[0] for row in table] == ["strategy", "as", "session"]
     document = cupel("replay", ".claude/projects", "--budget", "4k", "--format", "json").json

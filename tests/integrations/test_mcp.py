@@ -1,6 +1,9 @@
 """The MCP server, through a real client."""
 
 import asyncio
+import json
+import os
+import re
 import sys
 from dataclasses import fields
 from typing import Any
@@ -16,6 +19,7 @@ from mcp.client.stdio import stdio_client
 from cupel import ContextItem
 from cupel._internal.documents import ITEM
 from cupel.integrations.mcp import Candidate, server
+from cupel.messages import fit
 
 ITEMS = [
     {"content": "Answer in one sentence.", "kind": "SystemPrompt", "pinned": True, "tokens": 5},
@@ -102,3 +106,47 @@ def test_the_module_serves_standard_input_and_output():
     command = StdioServerParameters(command=sys.executable, args=["-m", "cupel.integrations.mcp"])
     result = ask("select", {"items": ITEMS, "max_tokens": 50}, stdio_client(command))
     assert result.structured_content["total_tokens"] == 10
+
+
+def recorded(folder, name, count, at):
+    """Write a recording of a conversation that was cut, as `cupel watch --recall` does; return its history."""
+    history: list[Any] = [{"role": "user", "content": f"{name}: read all parts."}]
+    for number in range(count):
+        function = {"name": "read_file", "arguments": f'{{"path": "{name}_{number}.txt"}}'}
+        call = {"id": f"c{number}", "type": "function", "function": function}
+        history.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        text = "\n".join(f"{name} {number}.{line}" for line in range(40))
+        history.append({"role": "tool", "tool_call_id": f"c{number}", "content": text})
+    sent = fit(history, 1200, provider="openai", recall=True)
+    forms = [(at, one) for at, one in zip(sent.positions, sent.messages, strict=True) if one not in history]
+    answer = {"role": "assistant", "content": "I look."}
+    document = {"provider": "openai", "messages": [*history, answer], "answered": 1, "forms": forms, "turns": []}
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(document))
+    os.utime(path, (at, at))
+    return history, forms
+
+
+def test_recall_answers_from_the_newest_recording_that_shows_an_id(tmp_path):
+    _, old = recorded(tmp_path, "old", 20, 1)
+    history, shown = recorded(tmp_path, "new", 12, 2)
+    (tmp_path / "other.json").write_text('{"#": "018a9 is no recording, #018a9"}')
+    at, name = next((at, found[1]) for at, one in shown if (found := re.search(r", #(\w+)\]", one["content"])))
+
+    def said(**arguments):
+        result = ask("recall", arguments, server(tmp_path))
+        assert not result.is_error
+        return result.content[0].text
+
+    assert said(id=name) == history[at]["content"]
+    assert said(id=f"#{name}", line=40) == history[at]["content"].splitlines()[-1]
+    assert "new 2.7" in said(text="2.7")
+    older = set(re.findall(r"#(\w+)", json.dumps(old))) - set(re.findall(r"#(\w+)", json.dumps(shown)))
+    assert "old" in said(id=min(older))
+
+
+def test_recall_says_what_it_takes_where_nothing_has_an_id(tmp_path):
+    for arguments in ({"id": "abcde"}, {}):
+        told = ask("recall", arguments, server(tmp_path)).content[0].text
+        assert f"no conversation in {tmp_path} shows" in told
+    assert ask("recall", {"id": 7}, server(tmp_path)).is_error

@@ -131,7 +131,8 @@ def test_a_stream_that_is_cut_is_asked_for_again_as_without_a_budget(agent, tmp_
     governed, lines = run(agent, tmp_path / "governing", "--budget", str(BUDGETS[agent]), cut=10)
     assert "not governed" not in "".join(lines)
     assert changed(lines) > 1
-    assert parameters(governed) == parameters(looked)
+    # opencode asks for a title beside the task: its call may come before another or after it
+    assert sorted(parameters(governed), key=repr) == sorted(parameters(looked), key=repr)
 
 
 def test_an_answer_that_is_not_streamed_in_place_of_an_empty_stream(tmp_path):

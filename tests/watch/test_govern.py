@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from cupel.watch._govern import Task, chosen_by
 from cupel.watch._reading import call_of, read_request
 from tests.watch.agent import PATHS, body, history, step
 from tests.watch.test_conversations import Seen
@@ -30,8 +31,10 @@ class Governed:
         self.seen.clock += idle or 0
         read = self.read(messages, **more)
         place = self.seen(messages, self.provider, **more)
-        task = place.live.task(place.turn, read, BUDGET, idle)
-        self.body = place.live.govern(place.turn, read, None if task is None else place.live.choose(read, task))
+        live = place.live
+        task = live.task(place.turn, read, Task(BUDGET, idle=place.idle))
+        choice = None if task is None else chosen_by(live.governed.of(read, task), read, place.idle)
+        self.body = live.govern(place.turn, read, choice)
         return place, read
 
     def __call__(self, messages, usage=None, idle=None, **more):
@@ -39,8 +42,8 @@ class Governed:
         place, read = self.place(messages, idle, **more)
         place.turn.usage = usage
         if place.live.active:
-            place.live.observe(place.turn, read, BUDGET)
-        place.live.settle(place.turn, read, place)
+            place.live.observe(place.turn, read, Task(BUDGET))
+        place.live.settle(place.turn, read, place.idle, None)
         return place.turn
 
     def refuse(self, count, *, refused=True):

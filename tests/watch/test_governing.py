@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import threading
 import time
 from contextlib import suppress
@@ -9,7 +10,8 @@ from contextlib import suppress
 import httpx2 as httpx
 import pytest
 
-from cupel.messages import MessageSession
+from cupel.evaluation import read_recordings
+from cupel.messages import MessageSession, recall
 from cupel.watch._conversations import Store
 from cupel.watch._reading import call_of, read_request
 from cupel.watch._watcher import Exchange, Watcher
@@ -67,6 +69,20 @@ def test_all_but_the_messages_stays_as_it_was(provider):
         own = [one for one in got.json[FIELD[provider]] if one in sent[FIELD[provider]]]
         assert own
         assert all(json.dumps(one, separators=(" ,", " :  ")).encode() in got.body for one in own)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_ids_of_what_is_left_out_find_it_in_the_recordings(tmp_path, provider):
+    folder = tmp_path / "windows"
+    with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET, folder=folder) as proxy:
+        proxy.store.recall = True
+        full = converse(proxy.url, provider, 14)[-1]
+        proxy.turns(14)
+        sent = json.dumps(upstream.received[-1].json[FIELD[provider]])
+    (recording,) = read_recordings(folder)
+    name = re.search(r"\[cupel: [^\]]*#(\w+)", sent)[1]
+    answer = recall({"id": name}, recording.messages[: len(full)], provider=provider, page=BUDGET)
+    assert answer.splitlines()[0] in json.dumps(full)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -151,7 +167,7 @@ def test_a_failure_of_ours_sends_the_original(monkeypatch, where):
     with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
         httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 13)))
         proxy.turns(1)
-        proxy.store.live[0].session = None
+        proxy.store.live[0].governed.session = None
         monkeypatch.setattr(MessageSession, where, fail)
         response = httpx.post(proxy.url + PATHS["openai"], content=raw)
         monkeypatch.undo()
@@ -365,7 +381,7 @@ def test_a_billing_block_that_changes_does_not_rewrite_the_window():
             sent = body("anthropic", history("anthropic", count), system=system(count))
             httpx.post(proxy.url + PATHS["anthropic"], json=sent)
             assert upstream.received[-1].json["system"] == system(count)
-            sessions.add(proxy.store.live[0].session)
+            sessions.add(proxy.store.live[0].governed.session)
         proxy.turns(8)
         assert len(sessions) == 1
 
@@ -391,7 +407,7 @@ def test_sessions_that_were_put_aside_continue_as_before(monkeypatch):
                     messages = history("openai", count, opening)
                     httpx.post(proxy.url + PATHS["openai"], json=body("openai", messages))
             proxy.turns(21)
-            left.append(sum(live.session is not None for live in proxy.store.live))
+            left.append(sum(live.governed.session is not None for live in proxy.store.live))
             return [request.body for request in upstream.received]
 
     left = []
@@ -486,9 +502,13 @@ def test_a_large_conversation_goes_on(monkeypatch):
     assert run(0) == run(10**9)
 
 
+def out_of_memory(*_):
+    raise MemoryError("out of memory")
+
+
 def test_a_process_that_fails_sends_the_original(monkeypatch):
     monkeypatch.setattr("cupel.watch._govern.LARGE", 0)
-    monkeypatch.setattr("cupel.watch._apart._MAIN", "raise SystemExit('out of memory')")
+    monkeypatch.setattr("cupel.watch._watcher.chosen_apart", out_of_memory)
     raw = json.dumps(body("openai", history("openai", 14))).encode()
     with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
         assert httpx.post(proxy.url + PATHS["openai"], content=raw).is_success

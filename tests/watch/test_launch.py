@@ -124,6 +124,12 @@ def test_a_budget_must_be_positive():
         WatchOptions(budget=0)
 
 
+@pytest.mark.parametrize(("options", "missing"), [({}, "a budget"), ({"budget": 9, "folder": None}, "a folder")])
+def test_recall_needs_something_that_is_left_out_and_recorded(options, missing):
+    with pytest.raises(ConfigurationError, match=f"recall needs {missing}"):
+        WatchOptions(recall=True, **options)
+
+
 def test_claude_code_keeps_its_tool_search_unless_it_is_set():
     assert prepared(["/usr/bin/claude", "-p"], {})[1]["ENABLE_TOOL_SEARCH"] == "true"
     assert prepared(["claude"], {"ENABLE_TOOL_SEARCH": "false"})[1]["ENABLE_TOOL_SEARCH"] == "false"

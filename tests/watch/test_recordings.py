@@ -214,7 +214,7 @@ def test_governing_begins_with_what_looking_has_learned(tmp_path):
                 for count in steps:
                     httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", count)))
                 turns = proxy.turns(6 if budget is None else 7)
-        assert turns[-1].bill.sent <= 3000
+        assert turns[-1].bill.sent <= 3000 * 1.05
 
 
 def test_the_same_request_after_a_restart_is_governed(tmp_path):

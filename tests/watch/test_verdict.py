@@ -166,3 +166,21 @@ def test_the_search_for_a_budget_ends(monkeypatch):
         httpx.post(proxy.url + PATHS["openai"], json=body("openai", history("openai", 14)))
         proxy.turns(1)
         assert suggested_budget(proxy.store.live, 2500) is None
+
+
+def test_where_hardly_anything_fits_the_estimate_does_not_flatter():
+    """The requests differ by their frames alone, which say nothing about the tokens of what is left out."""
+
+    def run_frames(budget):
+        cache = CachingProvider("openai-responses", rate=1.3)
+        with running(cache) as upstream, proxied(upstream.url, budget=budget) as proxy:
+            for count in range(1, 24):
+                messages = history("openai-responses", count, "word " * 300)
+                httpx.post(proxy.url + PATHS["openai-responses"], json=body("openai-responses", messages), timeout=30)
+            return proxy.turns(23), proxy.watcher
+
+    governed, watcher = run_frames(950)
+    assert watcher.changed > 5
+    bills = [turn.appended for turn in governed if turn.appended]
+    assert all(min(bill.new, bill.read, bill.rewritten) >= 0 for bill in bills)
+    assert watcher.in_full.price <= 1.05 * run_frames(None)[1].total.price

@@ -297,7 +297,7 @@ def _replay(args: argparse.Namespace) -> int:
     try:
         with progress_bar("replaying", "conversations" if are_logs else "turns", quiet=args.quiet) as show:
             if are_logs:
-                found = _replay_apart(recordings, strategies, args.budget, options, show, whole=args.page is not None)
+                found = _replay_apart(recordings, strategies, args.budget, options, show)
             else:
                 found = replay(recordings, strategies, args.budget, on_progress=show, **options)
     except TypeError as error:  # the strategies are cupel's own: the wrong type is that of a message
@@ -308,12 +308,11 @@ def _replay(args: argparse.Namespace) -> int:
         print_json(found.to_dict() | (costs_document(recordings) if are_logs else {}))
     else:
         if are_logs:
-            print_costs(recordings)
+            print_costs(costs_document(recordings))
             say()
         turns = max(one.turns for one in found.figures.values())
-        print_replay(
-            found, f"{plural(len(recordings), 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens"
-        )
+        talks = len({one.where for one in recordings}) if are_logs else len(recordings)
+        print_replay(found, f"{plural(talks, 'conversation')}, {plural(turns, 'turn')} over {found.budget:,} tokens")
     broken = _broken_limits(found.figures, args.fail_above, args.fail_below)
     for line in broken:
         say(f"cupel replay: {line}", error=True)
@@ -343,10 +342,7 @@ def _tell_costs(args: argparse.Namespace, sources: Sequence[str], recordings: Se
     if args.page is not None:
         found = replay(recordings, window_strategies((), ("logged",)), _EVERYTHING)
         _write_page(args.page, sources, turns_payload(found) | {"budget": None})
-    if args.format == "json":
-        print_json(costs_document(recordings))
-    else:
-        print_costs(recordings)
+    (print_json if args.format == "json" else print_costs)(costs_document(recordings))
     return 0
 
 
@@ -356,11 +352,9 @@ def _replay_apart(
     budget: int,
     options: Mapping[str, Any],
     show: Show,
-    *,
-    whole: bool,
 ) -> Replay:
-    """Replay logs on all cores, each at the prices of its provider unless they are given; requests are for a page."""
-    each = partial(_replay_one, strategies=strategies, budget=budget, options=options, whole=whole)
+    """Replay logs on all cores, each at the prices of its provider unless they are given."""
+    each = partial(_replay_one, strategies=strategies, budget=budget, options=options)
     cores = min(len(recordings), os.cpu_count() or 1) if sum(len(one.calls) for one in recordings) > _FEW else 1
     found: list[Replay] = []
     with ProcessPoolExecutor(cores, get_context("spawn")) if cores > 1 else nullcontext() as pool:
@@ -377,17 +371,13 @@ def _replay_apart(
 
 
 def _replay_one(
-    recording: Recording, *, strategies: Mapping[str, WindowStrategy], budget: int, options: Any, whole: bool
+    recording: Recording, *, strategies: Mapping[str, WindowStrategy], budget: int, options: Any
 ) -> Replay | str:
     """Return what became of one conversation, or why it cannot be replayed."""
     try:
-        found = replay(recording, strategies, budget, **options)
+        return replay(recording, strategies, budget, **options)
     except (EvaluationError, TypeError) as error:
         return str(error)
-    if whole:
-        return found
-    turns = {name: tuple(replace(turn, request=None) for turn in own) for name, own in found.strategies.items()}
-    return replace(found, strategies=turns, recordings=())
 
 
 def _write_page(path: Path, sources: Sequence[str], turns: dict[str, Any]) -> None:

@@ -24,6 +24,11 @@ def _configure(parser: Parser) -> None:
     parser.add_argument(
         "--budget", type=token_count, metavar="N", help="keep requests under N tokens; default: only look"
     )
+    parser.add_argument(
+        "--recall",
+        action="store_true",
+        help="with --budget, write ids of what is left out, for the recall tool of cupel's MCP server",
+    )
     recording = parser.add_argument_group("recording")
     add_files(
         recording,
@@ -64,6 +69,7 @@ def _run(args: argparse.Namespace) -> int:
     options = WatchOptions(
         upstream=args.upstream,
         budget=args.budget,
+        recall=args.recall,
         host=args.host,
         port=args.port,
         allow_hosts=tuple(args.allow_host),

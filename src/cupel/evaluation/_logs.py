@@ -64,12 +64,11 @@ class _LogLine(msgspec.Struct, rename="camel"):
 _DECODER: Final = msgspec.json.Decoder(_LogLine)
 
 
-class _LeftHistory(NamedTuple):
+class _Part(NamedTuple):
     """A history that was not continued, and the requests of which it has the answers."""
 
     messages: list[Any]
-    requests: int
-    replay_from: int
+    requests: list[LoggedRequest]
 
 
 class _LineMark(NamedTuple):
@@ -101,8 +100,7 @@ class _Session:
         """When the newest message was sent, and whether the user spoke since the last request."""
         self._ends = [0]
         """Characters of the first messages."""
-        self._parts: list[_LeftHistory] = []
-        self._replay_from = 0
+        self._parts: list[_Part] = []
         self._same, self._change = 0, ""
         """How many messages of the last request are unchanged, and why the others are not."""
         self._old: set[bytes] = set()
@@ -147,8 +145,6 @@ class _Session:
     def add_request(self, usage: dict[str, Any], told: str = "") -> None:
         """Add the request of the running answer."""
         at, asked, answered = self._asked or (len(self.history), self._time, self._time)
-        if len(self.requests) == sum(part.requests for part in self._parts):
-            self._replay_from = at
         fresh = self._ends[at] - self._ends[min(self._same, at)] - self._kept
         counts, size = counted(usage), self._ends[at]
         request = LoggedRequest(
@@ -176,20 +172,19 @@ class _Session:
         self._asked = None
 
     def _end_part(self) -> None:
-        requests = len(self.requests) - sum(part.requests for part in self._parts)
-        if requests:
-            self._parts.append(_LeftHistory(self.history, requests, self._replay_from))
+        if self.requests:
+            self._parts.append(_Part(self.history, self.requests))
+            self.requests = []
 
     def recordings(self) -> list[Recording]:
         """Return the history at the end and every one that was left, with the requests that belong to it."""
         self._end_part()
-        calls, found = calls_of(self.provider, self.requests), list[Recording]()
-        name = f"{self.title or 'no words'} ({Path(self.where).stem[-8:]})"
-        for number, part in enumerate(self._parts):
-            own, calls = calls[: part.requests], calls[part.requests :]
-            options: dict[str, Any] = {"system": self.system, "where": self.where, "replay_from": part.replay_from}
-            options["name"] = f"{name}, part {number + 1}" if number else name
-            found.append(Recording(part.messages, provider=self.provider, calls=own, **options))
+        calls = iter(calls_of(self.provider, [request for part in self._parts for request in part.requests]))
+        name, found = f"{self.title or 'no words'} ({Path(self.where).stem[-8:]})", list[Recording]()
+        for number, (messages, requests) in enumerate(self._parts, 1):
+            options: dict[str, Any] = {"provider": self.provider, "system": self.system, "where": self.where}
+            options |= {"name": f"{name}, part {number}" if number > 1 else name, "replay_from": requests[0].at}
+            found.append(Recording(messages, calls=list(islice(calls, len(requests))), **options))
         return found
 
 
@@ -359,8 +354,8 @@ class _Logs:
     def _codex_compacted(self, session: _Session, data: Any, time: float) -> None:
         summary = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": data["message"]}]}
         kept = data.get("replacement_history") or [*filter(_is_prompt, session.history), summary]
-        newest = read_message(session.history[-1], "openai-responses") if session.history else None
-        if newest is not None and newest.text and newest.text in data["message"]:  # the last request asked for it
+        newest = read_message(session.history[-1], "openai-responses").text if session.history else ""
+        if session.requests and newest and newest in data["message"]:  # the last request asked for it
             session.requests[-1] = session.requests[-1]._replace(told=COMPACTED)
         session.go_back(0, COMPACTED)
         for item in kept:

@@ -10,14 +10,18 @@ Needs `cupel-context[mcp]`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import wraps
+from pathlib import Path
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar
 
+import msgspec
+
 import cupel.policy
-from cupel import presets
+from cupel import messages, presets
 from cupel._internal.checks import shown
 from cupel.errors import CupelError, InvalidItemError, MissingExtraError, PolicyConfigError
 from cupel.model import ContextBudget, ContextItem
@@ -128,14 +132,52 @@ def explain(  # noqa: PLR0917 - clients name the arguments
     }
 
 
-def server() -> MCPServer:
-    """Return a server with both tools; `server().run()` serves standard input and output."""
-    return MCPServer("cupel", instructions=_INSTRUCTIONS, tools=[_strict(select), _strict(explain)])
+class _Recorded(msgspec.Struct):
+    """What a recording of `cupel watch` tells about a conversation; other fields are passed over."""
+
+    provider: messages.Provider
+    messages: list[Any]
+    answered: int = 0
+    """How many of the messages are the newest answer."""
+    forms: Any = ()
+    """The messages that were sent in place of the agent's own: those with ids."""
 
 
-def _strict(tool: Callable[..., dict[str, Any]]) -> Tool:
+def recorded_recall(recordings: str | Path) -> Callable[..., str]:
+    """Return a tool that answers from the recordings of `cupel watch --recall`: from the newest that shows an id."""
+
+    def recall(id: str = "", line: int = 0, text: str = "") -> str:  # noqa: A002 - the model names it
+        paths = sorted(Path(recordings).glob("*.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+        name = id.strip().strip("[]#").lower().partition(":")[0]
+        for path in paths:
+            raw = path.read_bytes()
+            if f"#{name}".encode() not in raw:
+                continue
+            try:
+                recorded = msgspec.json.decode(raw, type=_Recorded)
+            except msgspec.DecodeError:  # no recording
+                continue
+            if f"#{name}".encode() in msgspec.json.encode(recorded.forms):
+                history = recorded.messages[: len(recorded.messages) - recorded.answered]
+                return messages.recall({"id": id, "line": line, "text": text}, history, provider=recorded.provider)
+        return f"[no conversation in {recordings} shows {id or 'an id'}; ids follow # in the notes on what was omitted]"
+
+    recall.__doc__ = messages.RECALL_TOOL["description"]
+    return recall
+
+
+def server(recordings: str | Path | None = None) -> MCPServer:
+    """Return a server with both tools; `server().run()` serves standard input and output.
+
+    Given a folder of recordings, it has a third tool, `recall`, which `cupel watch --recall` needs.
+    """
+    tools: list[Callable[..., Any]] = [select, explain, *([] if recordings is None else [recorded_recall(recordings)])]
+    return MCPServer("cupel", instructions=_INSTRUCTIONS, tools=[_strict(tool) for tool in tools])
+
+
+def _strict(tool: Callable[..., Any]) -> Tool:
     """Return a tool that refuses unknown arguments: a misspelt budget must not become the default."""
-    made = Tool.from_function(_told(tool))
+    made = Tool.from_function(_told(tool), structured_output=tool in {select, explain})  # a text as it is
     arguments = made.fn_metadata.arg_model
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
@@ -182,4 +224,4 @@ def _policy(policy: str | dict[str, Any]) -> Pipeline:
 
 
 if __name__ == "__main__":
-    server().run()
+    server(*sys.argv[1:2]).run()

@@ -88,6 +88,8 @@ class Branch(msgspec.Struct, eq=False, kw_only=True):
     """The messages that were sent in place of the client's own, in any turn."""
     state: str | None = None
     """The state of the session that governs it."""
+    in_full: str | None = None
+    """The state of the session that sends everything, to say what that costs."""
 
     @property
     def conversation(self) -> str:

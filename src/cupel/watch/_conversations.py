@@ -14,7 +14,7 @@ from cupel._internal.text import preview
 from cupel.errors import CupelError
 from cupel.messages import read_message
 from cupel.watch._branches import Branch, WatchedTurn
-from cupel.watch._govern import CachedRequest, LiveBranch, common_run, prices_of
+from cupel.watch._govern import LiveBranch, common_run, prices_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,8 +30,6 @@ _MOST_BRANCHES: Final = 128
 _MOST_SESSIONS: Final = 128
 """Branches whose sessions stay in memory; others are restored from their states."""
 _MOST_TURNS: Final = 2_000
-_MOST_CACHED: Final = 4
-"""Models, system prompts and tools whose newest requests in a branch are remembered."""
 MEMORY: Final = 64_000_000
 
 
@@ -50,13 +48,9 @@ class Place(NamedTuple):
 
     live: LiveBranch
     turn: WatchedTurn
-    previous: list[bytes]
-    """Digests of the messages of the request that it continues, or is forked from."""
-    prefix: int | None
-    """How many messages at its beginning a cache may hold; None if this model has seen no such system prompt and tools
-    lately."""
-    is_next: bool
-    """Whether the request that it continues had the same model, system prompt and tools."""
+    idle: float | None
+    """Seconds since the last request of its conversation with this model, system prompt and tools; None for the first
+    of all."""
     added: int
     """Bytes that it has more than the request before it in the branch."""
 
@@ -66,12 +60,15 @@ class Store:
 
     Args:
         budget: The tokens of a governed request; None for a watcher that only looks.
+        recall: Write ids of what is left out into governed requests.
         upstream: Where the calls go, for the page.
         memory: Bytes of the newest requests of all branches; the least recently used branches are forgotten first.
     """
 
-    def __init__(self, *, budget: int | None = None, upstream: str = "", memory: int = MEMORY) -> None:
-        self.budget, self.upstream, self.memory = budget, upstream, memory
+    def __init__(
+        self, *, budget: int | None = None, recall: bool = False, upstream: str = "", memory: int = MEMORY
+    ) -> None:
+        self.budget, self.recall, self.upstream, self.memory = budget, recall, upstream, memory
         self.changes = 0
         """Grows with every change."""
         self.closed = False
@@ -108,25 +105,17 @@ class Store:
             changed = live.number(last.count - 1, branch.messages[last.count - 1])
             window = range(last.count) if last.window is None else last.window
             last.window = [changed if one == last.count - 1 else one for one in window]
-        source = live if found is None else found.live
-        previous, key, ttl = source.digests, (read.model, read.opening), prices_of(read).ttl
-        is_next = key == next(reversed(source.cached), None)
-        held = [one.cached[key] for one in self.live if key in one.cached]
-        runs = [min(common_run(one.digests, digests), one.reach) for one in held if at - one.at <= ttl]
-        prefix = max(runs, default=None)
-        live.cached.pop(key, None)
-        live.cached[key] = CachedRequest(digests, read.reach, at)
-        for old in [*live.cached][:-_MOST_CACHED]:
-            del live.cached[old]
         added = size - live.size
-        live.digests, live.opening, live.reach, live.size, live.begun = digests, read.opening, read.reach, size, True
+        live.digests, live.opening, live.prices = digests, read.opening, prices_of(read)
+        live.size, live.begun = size, True
         branch.system, branch.tools, branch.parameters = read.system, read.tools, read.parameters
         branch.messages, branch.answered = list(read.messages), 0
         branch.turns.append(turn)
         del branch.turns[:-_MOST_TURNS]
         self.touch(live)
         self._forget(live)
-        return Place(live, turn, previous, prefix, is_next, added)
+        siblings = [one for one in self.live if one.branch.conversation == branch.conversation]
+        return Place(live, turn, live.follow(read, at, siblings), added)
 
     def find(self, read: ReadRequest) -> Match | None:
         """Return the branch that a request continues, or is forked from; among equal ones, the newest."""
@@ -158,7 +147,7 @@ class Store:
             replay_from=len(read.messages),
             state=parent.state,
         )
-        return LiveBranch(branch, learned=source.live.learned)
+        return source.live.forked(branch)
 
     def _forget(self, newest: LiveBranch) -> None:
         """Forget the least recently used branches, until the rest is small enough, and the sessions of older ones."""
@@ -171,7 +160,7 @@ class Store:
                 del self._live[one.branch.session]
                 held -= one.size
             elif number >= _MOST_SESSIONS:
-                one.session = None
+                one.put_aside()
 
 
 def _match(live: LiveBranch, digests: Sequence[bytes], opening: tuple[bytes, bytes]) -> Match:

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
-from functools import cache
-from hashlib import blake2b
 from operator import is_not
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from cupel._internal.counter import count_tokens
 from cupel._internal.digests import message_digest
 from cupel.errors import ConfigurationError
-from cupel.messages import Bill, Message, MessageSession, Prices, default_prices, opening_tokens, read_message
-from cupel.tokens import counter_or_default
+from cupel.messages import Bill, MessageSession, Prices, default_prices
 from cupel.watch._branches import Branch, TurnAction, WindowMessage
 from cupel.watch._reading import ModelCall, digests_of, opening_of, read_request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from cupel.tokens import TokenCounter
     from cupel.watch._branches import WatchedTurn
-    from cupel.watch._conversations import Place
     from cupel.watch._reading import ReadRequest
 
 _log = logging.getLogger("cupel")
@@ -34,39 +28,26 @@ _MOST_REFUSALS: Final = 2
 """Refusals in a row after which the requests of a branch are no longer changed."""
 _MOST_FORMS: Final = 2_000
 """Messages sent in place of the client's that are kept; beyond that, the windows of earlier turns are forgotten."""
-_MOST_COUNTED: Final = 100_000
+_MOST_CACHES: Final = 4
+"""Models, system prompts and tools of which a branch remembers the newest requests."""
+_TELLING: Final = 200
+"""Tokens from which on those of a request tell how the provider counts: it counts the frames of messages too."""
+_FOREVER: Final = 1e9
+"""Seconds after which no cache knows a request."""
 LARGE: Final = 1_000_000
 """Bytes of a request from which it is read in a process of its own: others would have to wait for about a second."""
-_counted: dict[bytes, int] = {}
 
 CacheKey: TypeAlias = tuple[str, tuple[bytes, bytes]]
 """What requests must have in common that one finds the other in the provider's cache: model, system prompt, tools."""
-
-
-class Sizes(NamedTuple):
-    """The tokens of a request: those of system prompt, tools and the frame, and of each message."""
-
-    opening: int
-    messages: list[int]
-
-
-class CachedRequest(NamedTuple):
-    """A request that the provider's cache may hold."""
-
-    digests: list[bytes]
-    reach: int
-    """How many of its messages the provider was asked to cache."""
-    at: float
 
 
 class Task(NamedTuple):
     """Everything but the request that the choice of its messages depends on."""
 
     budget: int
+    recall: bool = False
     state: str | None = None
-    """The state of the branch's session."""
-    looked: tuple[int, Any] | None = None
-    """If there is no state, the number of messages of the request before, which was only looked at, and its usage."""
+    """The state of the session."""
     idle: float | None = None
 
 
@@ -106,10 +87,46 @@ class Learned:
         """What the provider's cache serves of the tokens that could be cached; above 1 if its blocks are smaller."""
         return self.read / self.cacheable if self.cacheable else 1.0
 
-    @property
-    def rate(self) -> float:
-        """The provider's tokens for one of ours; 0 if it is not known."""
-        return self.theirs / self.ours if self.ours else 0.0
+    def rate(self, ours: int, theirs: int) -> float:
+        """Return the provider's tokens for one of ours in what a request added; 0 as long as too few have told it."""
+        if ours > 0 and theirs > 0:
+            self.ours += ours
+            self.theirs += theirs
+        if min(ours, theirs) >= _TELLING:
+            return theirs / ours
+        return self.theirs / self.ours if self.ours >= _TELLING else 0.0
+
+
+class SettledTurn(NamedTuple):
+    """A turn whose cost is known, and the tokens of the client's own request, by our count and by the provider's."""
+
+    turn: WatchedTurn
+    bill: Bill
+    key: CacheKey
+    tokens: int
+    sent: float
+    cacheable: float
+
+
+@dataclass(slots=True, eq=False)
+class KeptSession:
+    """A session, or the state that it is restored from if it is not in memory or its parameters have changed."""
+
+    state: str | None = None
+    at: float = 0.0
+    """When its last request came."""
+    session: MessageSession[Any] | None = None
+    _parameters: tuple[Any, ...] = ()
+
+    def knows(self, read: ReadRequest, task: Task) -> bool:
+        """Return whether it need not be restored for a request."""
+        return self.session is not None and self._parameters == _parameters(read, task)
+
+    def of(self, read: ReadRequest, task: Task) -> MessageSession[Any]:
+        """Return the session for a request."""
+        if self.session is None or not self.knows(read, task):
+            self.session, self._parameters = session_for(read, task), _parameters(read, task)
+        return self.session
 
 
 @dataclass(slots=True, eq=False)
@@ -121,12 +138,13 @@ class LiveBranch:
     """A digest of each message of the newest request."""
     opening: tuple[bytes, bytes] = (b"", b"")
     """Digests of its system prompt and its tools."""
-    reach: int = 0
-    """How many of its messages the provider was asked to cache."""
-    cached: dict[CacheKey, CachedRequest] = field(default_factory=dict[CacheKey, CachedRequest])
-    """Its newest requests with different models, system prompts or tools, the newest last."""
+    prices: Prices = field(default_factory=Prices)
     size: int = 0
     """Bytes of the newest request."""
+    governed: KeptSession = field(default_factory=KeptSession)
+    """The session that chooses the messages of its requests."""
+    everything: dict[CacheKey, KeptSession] = field(default_factory=dict[CacheKey, KeptSession])
+    """The sessions that send everything, one for each cache that the provider keeps, the newest last."""
     learned: Learned = field(default_factory=Learned)
     begun: bool = False
     """Whether it has had a request since the watcher started."""
@@ -137,19 +155,9 @@ class LiveBranch:
     refusals: int = 0
     unwritten: int = 0
     """Answers that wait to be recorded."""
-    session: MessageSession[Any] | None = None
-    """Is restored from the branch's state if there is none."""
-    _parameters: tuple[Any, ...] = ()
-    """The budget and the parts of a request that the session was made with."""
     _before: str | None = None
     """The state before the newest request."""
-    _settled: WatchedTurn | None = None
-    """The newest turn whose cost is known."""
-    _whole: tuple[int, float] = (0, 0.0)
-    """The tokens of the client's own request on that turn, by our count and by the provider's."""
-    _sizes: dict[bytes, int] = field(default_factory=dict[bytes, int])
-    """Tokens of messages, by their digests."""
-    _opening_tokens: tuple[tuple[bytes, bytes], int] | None = None
+    _settled: SettledTurn | None = None
     _forms: dict[tuple[int | None, bytes], int] = field(default_factory=dict[tuple[int | None, bytes], int])
 
     @classmethod
@@ -158,10 +166,34 @@ class LiveBranch:
         forms = {(form.position, message_digest(form.message)): at for at, form in enumerate(branch.forms)}
         size = len(msgspec.json.encode(branch.messages))
         digests, opening = digests_of(branch.asked), opening_of(branch.system, branch.tools)
-        cached = {(turn.model, opening): CachedRequest(digests, len(digests), turn.at) for turn in branch.turns[-1:]}
-        return cls(branch, digests, opening, reach=len(digests), cached=cached, size=size, _forms=forms)
+        last = branch.turns[-1]
+        kept = {(last.model, opening): KeptSession(branch.in_full, last.at)}
+        return cls(branch, digests, opening, size=size, everything=kept, _forms=forms)
 
-    def task(self, turn: WatchedTurn, read: ReadRequest, budget: int, idle: float | None) -> Task | None:
+    def forked(self, branch: Branch) -> LiveBranch:
+        """Return a new branch that begins as this one."""
+        kept = {key: KeptSession(one.state, one.at) for key, one in self.everything.items()}
+        return LiveBranch(branch, everything=kept, learned=self.learned)
+
+    def put_aside(self) -> None:
+        """Keep only the states of its sessions in memory."""
+        for kept in (self.governed, *self.everything.values()):
+            kept.session = None
+
+    def follow(self, read: ReadRequest, at: float, siblings: Iterable[LiveBranch]) -> float | None:
+        """Return the seconds since the last request that the cache knows this one by; None if it is the first."""
+        key, newest = (read.model, read.opening), next(reversed(self.everything.values()), None)
+        known = [self.everything.pop(key, None), *(one.everything.get(key) for one in siblings)]
+        last = next((one for one in known if one is not None), None)
+        idle = None if newest is None else _FOREVER if last is None else max(0.0, at - last.at)
+        kept = known[0] or last or newest
+        self.everything[key] = known[0] or KeptSession(None if kept is None else kept.state)
+        self.everything[key].at = at
+        for old in [*self.everything][:-_MOST_CACHES]:
+            del self.everything[old]
+        return idle
+
+    def task(self, turn: WatchedTurn, read: ReadRequest, task: Task) -> Task | None:
         """Return what the session is to choose; None if the client's own messages are sent, or a choice is repeated."""
         last = self.branch.turns[-2] if len(self.branch.turns) > 1 else None
         if obstacle := self.obstacle(read):
@@ -175,21 +207,12 @@ class LiveBranch:
             if self.choice is not None and self.choice.marks == (read.marks, read.marked):
                 return None
             turn.action = "looked"
-        state = self.branch.state
-        looked = None if state is not None or last is None else (last.count, last.usage)
-        return Task(budget, state, looked, idle)
+        return task._replace(state=self.branch.in_full if self.branch.state is None else self.branch.state)
 
-    def is_large(self, read: ReadRequest, task: Task, place: Place) -> bool:
-        """Return whether a session must read so much that other conversations would have to wait for it."""
-        knows = self.session is not None and self._parameters == _parameters(read, task.budget)
-        return (place.added if knows else self.size) > LARGE
-
-    def choose(self, read: ReadRequest, task: Task) -> ChosenWindow:
-        """Let the branch's session choose the messages of a request; open it if any of its parameters changed."""
-        parameters = _parameters(read, task.budget)
-        if self.session is None or self._parameters != parameters:
-            self.session, self._parameters = session_for(read, task), parameters
-        return chosen_by(self.session, read, task.idle)
+    def in_full(self, read: ReadRequest, idle: float | None) -> tuple[KeptSession, Task]:
+        """Return the session that sends everything to the cache of a request."""
+        kept = self.everything.setdefault((read.model, read.opening), KeptSession())
+        return kept, Task(_EVERYTHING, state=kept.state, idle=idle)
 
     def govern(self, turn: WatchedTurn, read: ReadRequest, choice: ChosenWindow | None) -> bytes | None:
         """Return the body to send for a choice, or again for the newest one; None for the client's own."""
@@ -211,92 +234,71 @@ class LiveBranch:
         """Forget a request that was not sent after all, or could not be made."""
         if self.active:
             self.branch.state = self._before
-        self.session = self.choice = None
+        self.governed.session = self.choice = None
         self.active = False
         self.refusals += refused
         turn.action, turn.window, turn.bill, turn.explain, turn.changes = "original", None, None, "", []
         turn.notes.append(note)
 
-    def observe(self, turn: WatchedTurn, read: ReadRequest, budget: int) -> None:
+    def observe(self, turn: WatchedTurn, read: ReadRequest, task: Task) -> None:
         """Settle the bill of a governed request with the provider's usage."""
         self.refusals = 0
         if turn.usage:
-            session = self.session or session_for(read, Task(budget, self.branch.state))
-            turn.bill = session.observe(turn.usage) or turn.bill
-            self.branch.state = session.to_json()
+            session = self.governed.session or session_for(read, task._replace(state=self.branch.state))
+            bill = session.observe(turn.usage) or self.prices.settle(turn.bill or Bill(), turn.usage)  # of a retry
+            turn.bill, self.branch.state = bill if bill.sent else turn.bill, session.to_json()
 
-    def settle(self, turn: WatchedTurn, read: ReadRequest, place: Place) -> None:
-        """Compute the bill of a turn, and that of sending everything if another request was sent, now or before."""
-        prices, sizes, last = prices_of(read), self.sizes(read), self._settled
-        whole, seen = sizes.opening + sum(sizes.messages), set(place.previous)
-        added = [size for size, digest in zip(sizes.messages, read.digests, strict=True) if digest not in seen]
-        new = sum(added) if place.previous else whole
-        same = 0 if place.prefix is None else sizes.opening + sum(sizes.messages[: place.prefix])
-        own = turn.bill or _bill(prices, sent=whole, read=prices.cached(same), new=new)
-        if turn.bill is None or turn.window is None:
-            turn.tokens = whole
-        if turn.usage and not own.settled:
-            own = _settled(own, turn.usage, prices)
-        turn.bill = own
-        held = sizes.opening + sum(sizes.messages[: common_run(place.previous, read.digests)])
-        rate = 0.0
-        if last is not None and place.prefix is not None and place.is_next:
-            rate = self._learn(prices, turn, last, min(1.0, same / max(held, 1)))
-        theirs, (ours, before) = self._in_full(turn, own, whole, held, rate), self._whole
-        self._whole, self._settled = (whole, theirs), turn
-        if turn.window is not None or (last is not None and last.window is not None):
-            density = before / ours if ours else theirs / whole
-            again = min(prices.cached(round(same * density)) * self.learned.served, same * density)
-            fresh = (theirs - held * density) * new / max(whole - held, 1)
-            turn.appended = _bill(prices, sent=round(theirs), read=round(again), new=round(fresh))
+    def settle(self, turn: WatchedTurn, read: ReadRequest, idle: float | None, full: ChosenWindow | None) -> None:
+        """Settle the bill of a turn, and that of sending everything if another request was sent, now or before.
 
-    def _in_full(self, turn: WatchedTurn, own: Bill, whole: int, held: int, rate: float) -> float:
-        """Return the provider's tokens for the client's own request, of which ours are known.
-
-        Its beginning was counted with the request before; only what was added is estimated, at the `rate` of what this
-        turn added to the last one where that is known.
+        Args:
+            turn: The turn, with the bill of the session that governs if that was asked.
+            read: Its request.
+            idle: Seconds since the last request that the cache knows it by.
+            full: The request of the session that sends everything, if another process has made it.
         """
+        kept, task = self.in_full(read, idle)
+        if full is None:
+            session = kept.of(read, task)
+            full = chosen_by(session, read, idle)
+        else:  # not kept: it would have to read all of a large request
+            session, kept.session = session_for(read, task._replace(state=full.state)), None
         if turn.window is None:
-            return own.sent
-        (ours, theirs), overall = self._whole, own.sent / max(turn.tokens, 1)
-        if not ours:
-            return overall * whole
-        return theirs * held / ours + (rate or self.learned.rate or overall) * (whole - held)
+            turn.tokens, told = full.tokens, session.observe(turn.usage) if turn.usage else None
+            turn.bill = turn.bill or told or self._in_full(full.bill, full.tokens, full.bill.new)
+        kept.state = self.branch.in_full = session.to_json()
+        if turn.bill is not None:
+            self._compare(turn, turn.bill, full, read)
 
-    def _learn(self, prices: Prices, turn: WatchedTurn, last: WatchedTurn, marked: float) -> float:
-        """Learn from a turn that appends to the last one; `marked` is the share that the client asked to cache.
+    def _compare(self, turn: WatchedTurn, bill: Bill, full: ChosenWindow, read: ReadRequest) -> None:
+        """Estimate the bill of sending everything, by the provider's count of what the turns add."""
+        last, is_own, key = self._settled, turn.window is None, (read.model, read.opening)
+        was_own, rate, sent = last is None or last.turn.window is None, 0.0, float(bill.sent)
+        repeats = full.action == "append" and full.bill.read and bill.settled
+        if last is not None and last.key == key and repeats and (turn.action == "append" or (is_own and was_own)):
+            rate = self.learned.rate(turn.tokens - last.turn.tokens, bill.sent - last.bill.sent)
+            self.learned.cacheable += self.prices.cached(round(last.bill.sent * (last.cacheable if was_own else 1.0)))
+            self.learned.read += bill.read
+        rate = rate or self.learned.rate(0, 0) or (1.0 if last else bill.sent / max(turn.tokens, 1))
+        if not is_own:
+            sent = last.sent + rate * (full.tokens - last.tokens) if last else rate * full.tokens
+        if not (is_own and was_own):
+            share = last.cacheable if last else 1.0
+            turn.appended = self._in_full(full.bill, round(sent), round(min(full.bill.new * rate, sent)), share)
+        self._settled = SettledTurn(turn, bill, key, full.tokens, sent, read.cacheable)
 
-        Return the provider's tokens for one of ours in what it added; 0 if they are not known.
+    def _in_full(self, estimate: Bill, sent: int, new: int, share: float = 1.0) -> Bill:
+        """Return the bill of sending everything, from an estimate of ours, by the provider's tokens and its cache.
+
+        The client has asked for a `share` of its last request to be cached.
         """
-        bill, before, learned, is_own = turn.bill, last.bill, self.learned, turn.window is None is last.window
-        if bill is None or before is None or not (bill.settled and before.settled):
-            return 0.0
-        if turn.action != "append" and not (is_own and turn.action == "looked"):
-            return 0.0
-        learned.cacheable += prices.cached(round(before.sent * marked) if is_own else before.sent)
-        learned.read += bill.read
-        ours, theirs = turn.tokens - last.tokens, bill.sent - before.sent
-        if ours <= 0 or theirs <= 0:
-            return 0.0
-        learned.ours += ours
-        learned.theirs += theirs
-        return theirs / ours
+        same = round((sent - new) * share * estimate.read / max(estimate.read + estimate.rewritten, 1))
+        again = min(round(self.prices.cached(same) * self.learned.served), same)
+        return replace(self.prices, minimum=0, step=1).estimate(same=again, sent=sent, new=new)
 
-    def sizes(self, read: ReadRequest) -> Sizes:
-        """Return the tokens of a request, each message counted once."""
-        known, provider = self._sizes, read.call.provider
-        self._sizes = {
-            digest: known.get(digest) or message_tokens(read_message(message, provider))
-            for digest, message in zip(read.digests, read.messages, strict=True)
-        }
-        if self._opening_tokens is None or self._opening_tokens[0] != read.opening:
-            self._opening_tokens = read.opening, opening_tokens(provider, system=read.system, tools=read.tools)
-        return Sizes(self._opening_tokens[1], [self._sizes[digest] for digest in read.digests])
-
-    def remember(self, read: ReadRequest, sizes: Sizes) -> None:
-        """Keep the tokens that another process counted."""
-        self._opening_tokens = read.opening, sizes.opening
-        self._sizes = dict(zip(read.digests, sizes.messages, strict=True))
+    def is_large(self, added: int, *, known: bool) -> bool:
+        """Return whether a session must read so much that other conversations would have to wait for it."""
+        return (added if known else self.size) > LARGE
 
     def number(self, position: int | None, message: Any) -> int:
         """Return the number of a message that is not the client's own, for `WatchedTurn.window`."""
@@ -318,16 +320,12 @@ class LiveBranch:
 
 
 def session_for(read: ReadRequest, task: Task) -> MessageSession[Any]:
-    """Return a session with the parameters of a request, from its state or from the request before."""
-    if task.looked is not None:
-        count, usage = task.looked
-        before = session_for(read, Task(_EVERYTHING))
-        before.fit(read.messages[:count])
-        if usage:
-            before.observe(usage)
-        task = task._replace(state=before.to_json(), looked=None)
+    """Return a session with the parameters of a request, from its state if there is one."""
+    prices = prices_of(read)
     options: dict[str, Any] = {"provider": read.call.provider, "system": read.system, "tools": read.tools}
-    options |= {"prices": prices_of(read), "thinking": read.thinking}
+    if task.budget == _EVERYTHING:  # it says what a cache could serve; which part of it a cache does is learned
+        prices = replace(prices, minimum=0, step=1)
+    options |= {"prices": prices, "thinking": read.thinking, "recall": task.recall}
     if task.state is not None:
         try:
             return MessageSession[Any].from_json(task.state, task.budget, **options)
@@ -348,25 +346,23 @@ def chosen_by(session: MessageSession[Any], read: ReadRequest, idle: float | Non
     return ChosenWindow(window, state, turn.action, turn.total_tokens, turn.bill, turn.explain(), changes, marks)
 
 
-def chosen_apart(call: ModelCall, body: bytes, encoding: str, task: Task | None) -> tuple[ChosenWindow | None, Sizes]:
-    """Return what a session chooses for the body of a request, if it is asked, and the tokens of the whole request.
+def chosen_apart(call: ModelCall, body: bytes, encoding: str, task: Task) -> ChosenWindow:
+    """Return the messages that a session chooses for the body of a request.
 
     For a process of its own: everything that it takes and returns can be pickled.
     """
     read = read_request(call, body, encoding)
-    choice = None if task is None else chosen_by(session_for(read, task), read, task.idle)
-    return choice, LiveBranch(Branch(session="", title="", provider=call.provider)).sizes(read)
+    return chosen_by(session_for(read, task), read, task.idle)
 
 
 def prices_of(read: ReadRequest) -> Prices:
     """Return the prices of a request; where cache breakpoints are set by callers, one without any is not cached."""
     prices = default_prices(read.call.provider)
-    return Prices(read=1.0, write=1.0, marks=0) if prices.marks and read.marks is None else prices
-
-
-def message_tokens(info: Message) -> int:
-    """Count the tokens of a message, each of its texts once and not every time that its conversation goes on."""
-    return info.extra + sum(map(_text_tokens, info.texts))
+    if not prices.marks:
+        return prices
+    if read.marks is None:
+        return Prices(read=1.0, write=1.0, marks=0)
+    return replace(prices, marks=prices.marks - ("cache_control" in read.fields))
 
 
 def common_run(one: Sequence[bytes], other: Sequence[bytes]) -> int:
@@ -375,31 +371,6 @@ def common_run(one: Sequence[bytes], other: Sequence[bytes]) -> int:
     return next((at for at, (ours, theirs) in pairs if ours != theirs), min(len(one), len(other)))
 
 
-@cache
-def _counter() -> TokenCounter:
-    return counter_or_default(None)
-
-
-def _text_tokens(text: str) -> int:
-    key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-    if key not in _counted:
-        if len(_counted) >= _MOST_COUNTED:
-            _counted.clear()
-        _counted[key] = count_tokens(_counter(), text) if text else 0
-    return _counted[key]
-
-
-def _parameters(read: ReadRequest, budget: int) -> tuple[Any, ...]:
-    """Return the budget and the parts of a request that a session is made with."""
-    return budget, read.system, read.tools, read.marks, read.thinking
-
-
-def _bill(prices: Prices, *, sent: int, read: int, new: int) -> Bill:
-    """Return the bill of a request of which the cache serves `read` tokens, as long as they are not new."""
-    return replace(prices, minimum=0, step=1).estimate(same=read, sent=sent, new=min(new, sent))
-
-
-def _settled(estimate: Bill, usage: dict[str, Any], prices: Prices) -> Bill:
-    """Return the bill of a request with the provider's own counts; the estimate if there are none."""
-    bill = prices.settle(estimate, usage)
-    return bill if bill.sent else estimate
+def _parameters(read: ReadRequest, task: Task) -> tuple[Any, ...]:
+    """Return everything that a session is made with."""
+    return task.budget, task.recall, read.system, read.tools, read.marks, read.thinking

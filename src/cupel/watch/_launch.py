@@ -62,6 +62,7 @@ class WatchOptions:
     Args:
         upstream: The base URL to forward to; without one, OpenAI and Anthropic, or those that the environment names.
         budget: The tokens of a request; None only looks.
+        recall: Write ids into governed requests, by which the tool of cupel's MCP server finds what was left out.
         host: The address to listen on.
         port: The port; 0 takes a free one.
         allow_hosts: Names that a Host header may have, besides this machine's own addresses.
@@ -73,6 +74,7 @@ class WatchOptions:
 
     upstream: str | None = None
     budget: int | None = None
+    recall: bool = False
     host: str = "127.0.0.1"
     port: int = 0
     allow_hosts: tuple[str, ...] = ()
@@ -90,6 +92,9 @@ class WatchOptions:
                 raise ConfigurationError(f"{name} must be a URL such as https://api.openai.com, got {shown(url)}")
         if self.budget is not None and self.budget < 1:
             raise ConfigurationError(f"budget must be at least 1, got {shown(self.budget)}")
+        if self.recall and (self.budget is None or self.folder is None):
+            missing = "a budget, beyond which something is left out" if self.budget is None else "a folder to record to"
+            raise ConfigurationError(f"recall needs {missing}")
 
     @property
     def is_loopback(self) -> bool:
@@ -130,7 +135,7 @@ def run_watch(options: WatchOptions, say: Callable[[str], object]) -> int:
     from cupel.watch._watcher import Watcher
 
     upstreams = options.upstreams(os.environ)
-    store = Store(budget=options.budget, upstream=" and ".join(upstreams.values()))
+    store = Store(budget=options.budget, recall=options.recall, upstream=" and ".join(upstreams.values()))
     recordings = None if options.folder is None else Recordings(options.folder, most_bytes=options.most_bytes)
     sys.setswitchinterval(_SWITCH)
     logging.getLogger("cupel").addHandler(logging.NullHandler())  # nothing may disturb the screen of the command

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -14,12 +15,13 @@ from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from cupel import presets
+from cupel._internal.counter import count_tokens
 from cupel._internal.text import plural
 from cupel.errors import CupelError
 from cupel.messages import Message, read_message, to_items
 from cupel.model import ContextBudget
 from cupel.page import ConversationTexts, LivePage, Variant, render_page
-from cupel.watch._govern import message_tokens
+from cupel.tokens import counter_or_default
 from cupel.watch._verdict import verdict
 
 if TYPE_CHECKING:
@@ -193,7 +195,7 @@ def turns_payload(store: Store, branch: Branch, wanted: int | None = None) -> di
         except (CupelError, TypeError):  # forwarded as it was; the provider may read it
             return Message("user", texts=[json.dumps(message, ensure_ascii=False, default=str)])
 
-    texts = ConversationTexts(messages, read, message_tokens)
+    texts = ConversationTexts(messages, read, _tokens)
     sent = [_turn(branch, turn, turn.bill, _request(branch, turn, texts)) for turn in turns]
     strategies = {"as sent": sent}
     if store.budget is not None:
@@ -212,6 +214,16 @@ def turns_payload(store: Store, branch: Branch, wanted: int | None = None) -> di
     story = {"budget": store.budget, "strategies": list(strategies), "conversations": [talk], "window": window}
     told = verdict(branch.total, branch.appended) if any(turn.appended for turn in every) else ""
     return {**story, "first": first, "turns": len(every), "verdict": told}
+
+
+def _tokens(message: Message) -> int:
+    return message.extra + sum(map(_text_tokens, message.texts))
+
+
+@lru_cache(maxsize=5_000)
+def _text_tokens(text: str) -> int:
+    """Count the tokens of a text, once and not every time that its page is drawn."""
+    return count_tokens(counter_or_default(None), text) if text else 0
 
 
 def _request(branch: Branch, turn: WatchedTurn, texts: ConversationTexts) -> list[int]:

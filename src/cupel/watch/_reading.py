@@ -155,11 +155,12 @@ class ReadRequest:
         return msgspec.json.decode(self.fields[name]) if name in self.fields else None
 
     @property
-    def reach(self) -> int:
-        """How many messages a cache may hold: those up to the last mark, or all where callers set none."""
+    def cacheable(self) -> float:
+        """The share of its bytes that a cache may hold: those up to the last mark, or all where callers set none."""
         if self.call.provider != "anthropic" or "cache_control" in self.fields:
-            return len(self.messages)
-        return max(self.marked, default=-1) + 1
+            return 1.0
+        beyond = sum(len(bytes(raw)) for raw in self.raw[max(self.marked, default=-1) + 1 :])
+        return 1 - beyond / sum(len(bytes(raw)) for raw in self.fields.values())
 
     @property
     def marked(self) -> list[int]:

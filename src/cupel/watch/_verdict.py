@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.text import plural
 from cupel.errors import CupelError
-from cupel.messages import MessageSession, Prices, default_prices
+from cupel.messages import MessageSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,11 +63,11 @@ def suggested_budget(lives: Iterable[LiveBranch], budget: int) -> int | None:
 
 def _price(live: LiveBranch, budget: int, until: float) -> float:
     """Return the price of a conversation under a budget in the provider's tokens."""
-    branch, served = live.branch, min(1.0, live.learned.served)
-    prices = default_prices(branch.provider) if live.reach else Prices(read=1.0, write=1.0, marks=0)
-    prices = replace(prices, read=served * prices.read + (1 - served) * prices.write)
+    branch, last, served = live.branch, live.branch.turns[-1], min(1.0, live.learned.served)
+    prices = replace(live.prices, read=served * live.prices.read + (1 - served) * live.prices.write)
     options: dict[str, Any] = {"provider": branch.provider, "system": branch.system, "tools": branch.tools}
-    session = MessageSession[Any](max(1, round(budget / (live.learned.rate or 1.0))), prices=prices, **options)
+    ours = last.tokens / last.bill.sent if last.bill else 1.0
+    session = MessageSession[Any](max(1, round(budget * ours)), prices=prices, **options)
     for turn in branch.turns:
         if monotonic() > until:
             raise TimeoutError

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
+from multiprocessing import get_context
 from queue import PriorityQueue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cupel.errors import CupelError, SelectionError
 from cupel.messages import Bill, MessageSession
-from cupel.watch._apart import apart
 from cupel.watch._conversations import Place, Store
-from cupel.watch._govern import LARGE, ChosenWindow, Sizes, Task, chosen_apart, chosen_by, session_for
+from cupel.watch._govern import LARGE, ChosenWindow, Task, chosen_apart, chosen_by, session_for
 from cupel.watch._headers import harmless, secrets_of, single
 from cupel.watch._reading import ModelCall, ReadRequest, UnreadableError, read_answer, read_request
 
@@ -57,12 +59,6 @@ class Exchange:
     """Whether it is being read."""
     read: ReadRequest | None = None
     place: Place | None = None
-    idle: float | None = None
-    """Seconds since the request before it."""
-    sizes: Sizes | None = None
-    """Its tokens, if another process counted them."""
-    counted: bool = False
-    """Whether another process has been asked to count them."""
 
 
 class Worker:
@@ -101,8 +97,8 @@ class Watcher:
         self.store = store
         self._recordings = recordings
         self._worker = Worker("cupel-watch")
-        self._counting = Worker("cupel-watch-large")
-        """Waits for the processes that count large requests."""
+        self._apart = ThreadPoolExecutor(1)
+        """Waits for the processes that read large requests, one after the other."""
         self._closed = False
         self._open: set[Exchange] = set()
         self.seen = 0
@@ -151,8 +147,7 @@ class Watcher:
         found = await self._result(exchange, self._govern)
         if not isinstance(found, Task):
             return found
-        choice, exchange.sizes = await asyncio.to_thread(_apart, exchange, found)
-        exchange.counted = True
+        choice = await asyncio.wrap_future(self._apart.submit(_chosen_apart, exchange, found))
         return await self._result(exchange, lambda exchange: self._adopt(exchange, choice))
 
     def _result(self, exchange: Exchange, job: Callable[[Exchange], T]) -> asyncio.Future[T]:
@@ -190,14 +185,12 @@ class Watcher:
             return
         self._closed = True
         self._worker.finish()
-        self._counting.close()
+        self._apart.shutdown()
         self._worker.close()
         if self._recordings is not None:
             self._recordings.close()
 
-    def _submit(
-        self, exchange: Exchange, job: Callable[[Exchange], object], *, later: int = 0, worker: Worker | None = None
-    ) -> None:
+    def _submit(self, exchange: Exchange, job: Callable[[Exchange], object], *, later: int = 0) -> None:
         def safe() -> None:
             try:
                 job(exchange)
@@ -207,7 +200,7 @@ class Watcher:
                 self._open.discard(exchange)
 
         self._open.add(exchange)
-        (worker or self._worker).submit(safe, later=later)
+        self._worker.submit(safe, later=later)
 
     def _failed(self, exchange: Exchange, reason: str) -> None:
         if exchange.read is not None:  # it is counted as not read
@@ -223,8 +216,6 @@ class Watcher:
         exchange.read = read
         if not exchange.call.counts:
             exchange.place = place = self.store.place(read, len(exchange.body), exchange.at)
-            turns = place.live.branch.turns
-            exchange.idle = max(0.0, exchange.at - turns[-2].at) if len(turns) > 1 else None
             place.turn.notes, place.turn.headers = exchange.notes, harmless(exchange.headers)
             if self._recordings is not None:
                 self._recordings.hide(secrets_of(exchange.headers, exchange.query))
@@ -233,38 +224,44 @@ class Watcher:
 
     def _govern(self, exchange: Exchange) -> bytes | Task | None:
         """Return the body to send, None for the client's own, or the task of another process."""
-        read, budget, place = self._begin(exchange), self.store.budget, exchange.place
-        if budget is None:
+        read, place = self._begin(exchange), exchange.place
+        if (task := self._task) is None:
             return None
         if place is None:  # it counts the tokens of a request
             match = self.store.find(read)
             if read.obstacle if match is None else match.live.obstacle(read):
                 return None
-            task = Task(budget, None if match is None else match.live.branch.state)
+            task = task._replace(state=None if match is None else match.live.branch.state)
             if len(exchange.body) > LARGE:
                 return task
-            choice = chosen_by(session_for(read, task), read, None)
-            return None if choice.window is None else read.with_messages(choice.window)
+            window = chosen_by(session_for(read, task), read, None).window
+            return None if window is None else read.with_messages(window)
         live, turn = place.live, place.turn
-        asked = live.task(turn, read, budget, exchange.idle)
-        if asked is not None and live.is_large(read, asked, place):
+        asked = live.task(turn, read, task._replace(idle=place.idle))
+        if asked is not None and live.is_large(place.added, known=live.governed.knows(read, asked)):
             return asked
-        body = live.govern(turn, read, None if asked is None else live.choose(read, asked))
+        choice = None if asked is None else chosen_by(live.governed.of(read, asked), read, place.idle)
+        body = live.govern(turn, read, choice)
         if not live.active and turn.notes:
             self._failed(exchange, turn.notes[-1])
         return body
 
-    def _adopt(self, exchange: Exchange, choice: ChosenWindow | None) -> bytes | None:
+    @property
+    def _task(self) -> Task | None:
+        """How requests are governed; None for a watcher that only looks."""
+        return None if self.store.budget is None else Task(self.store.budget, self.store.recall)
+
+    def _adopt(self, exchange: Exchange, choice: ChosenWindow) -> bytes | None:
         """Return the body for the choice of another process."""
         read, place = exchange.read, exchange.place
-        if read is None or choice is None:
+        if read is None:
             return None
         if place is None:
             return None if choice.window is None else read.with_messages(choice.window)
         if place.turn is not place.live.branch.turns[-1]:
             msg = "the next request of its conversation came before it was chosen"
             raise SelectionError(msg)
-        place.live.session = None  # it has not seen this turn
+        place.live.governed.session = None  # it has not seen this turn
         return place.live.govern(place.turn, read, choice)
 
     def _withdraw(self, exchange: Exchange, note: str, *, refused: bool) -> None:
@@ -276,7 +273,7 @@ class Watcher:
         if exchange.place is None:
             self._open.discard(exchange)
             return
-        live, turn, read, budget = exchange.place.live, exchange.place.turn, exchange.read, self.store.budget
+        live, turn, read, task = exchange.place.live, exchange.place.turn, exchange.read, self._task
         headers = exchange.answer_headers
         turn.status, turn.seconds, turn.headers = exchange.status, exchange.seconds, turn.headers | harmless(headers)
         if exchange.status >= _REFUSED:
@@ -290,30 +287,31 @@ class Watcher:
                 )
                 if newest:
                     live.branch.messages, live.branch.answered = [*live.branch.asked, *answer], len(answer)
-                if newest and live.active and read is not None and budget is not None:
-                    live.observe(turn, read, budget)
+                if newest and live.active and read is not None and task is not None:
+                    live.observe(turn, read, task)
             except (UnreadableError, CupelError, TypeError) as error:
                 turn.notes.append(f"the answer is not read: {error}")
         live.unwritten += 1
         self._submit(exchange, self._keep, later=1)  # requests that wait to be governed come first
 
-    def _keep(self, exchange: Exchange) -> None:
+    def _keep(self, exchange: Exchange, counted: Future[ChosenWindow] | None = None) -> None:
+        """Compute the bill, which another process does for a large request, and record the turn."""
         place, read = exchange.place, exchange.read
         if place is None or read is None:
             return
         live, turn, is_answered = place.live, place.turn, exchange.status < _REFUSED
-        if is_answered and not exchange.counted and place.added > LARGE:
-            self._submit(exchange, self._count, worker=self._counting)
+        known = live.in_full(read, None)[0].session is not None
+        if is_answered and counted is None and live.is_large(place.added, known=known):
+            asked = self._apart.submit(_chosen_apart, exchange, live.in_full(read, place.idle)[1])
+            asked.add_done_callback(lambda done: self._submit(exchange, partial(self._keep, counted=done), later=1))
             return
         try:
-            if exchange.sizes is not None:
-                live.remember(read, exchange.sizes)
-            if is_answered and (exchange.sizes is not None or not exchange.counted):
-                live.settle(turn, read, place)
+            if is_answered:
+                live.settle(turn, read, place.idle, None if counted is None else counted.result())
                 self.total += turn.bill or Bill()
                 self.in_full += turn.appended or turn.bill or Bill()
-        except (CupelError, TypeError) as error:
-            turn.notes.append(f"no bill: {error}")
+        except Exception as error:  # noqa: BLE001  (without a bill, it is recorded all the same)
+            turn.notes.append(f"no bill: {_said(error)}")
         self._open.discard(exchange)
         live.unwritten -= 1
         self.changed += turn.window is not None
@@ -321,19 +319,13 @@ class Watcher:
             self._recordings.write(live.branch)
         self.store.changes += 1
 
-    def _count(self, exchange: Exchange) -> None:
-        """Count a large request in a process of its own."""
-        try:
-            _, exchange.sizes = _apart(exchange, None)
-        except Exception as error:  # noqa: BLE001  (without a bill, it is recorded all the same)
-            exchange.notes.append(f"no bill: {_said(error)}")
-        exchange.counted = True
-        self._submit(exchange, self._keep, later=1)
 
-
-def _apart(exchange: Exchange, task: Task | None) -> tuple[ChosenWindow | None, Sizes]:
+def _chosen_apart(exchange: Exchange, task: Task) -> ChosenWindow:
+    """Let a process of its own read a request: it stalls nobody here, and its memory is free again when it ends."""
     encoding = single(exchange.headers, b"content-encoding")
-    return apart(chosen_apart, exchange.call, exchange.body, encoding, task)
+    ignored = signal.SIGINT, signal.SIG_IGN  # Ctrl-C in the terminal ends the command, and then this process
+    with ProcessPoolExecutor(1, get_context("spawn"), signal.signal, ignored) as pool:
+        return pool.submit(chosen_apart, exchange.call, exchange.body, encoding, task).result()
 
 
 def _said(error: BaseException) -> str:
