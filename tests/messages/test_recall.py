@@ -263,6 +263,8 @@ def test_words_are_found_in_one_text_or_in_everything_that_is_not_in_the_request
     assert f"[#{id_of(history, 1)}, line 1]" in recall({"text": "say what you found"}, history)
     assert "was not found" in session.recall({"text": "say what you found"}, history), "that is in the request"
     assert "was not found" in session.recall({"text": "no such words"}, history)
+    new = MessageSession[Any](3000, provider="openai", recall=True)
+    assert new.recall({"text": "needle is"}, history) == everywhere, "before a first request nothing is in one"
     many = session.recall({"text": "value"}, history)
     assert BELOW.search(many), "a search has pages too"
     assert session.recall({"text": "value", "line": 9}, history) != many

@@ -137,11 +137,13 @@ class Answers:
 
     def __init__(self, messages: Sequence[Any], options: Options, state: State | None = None) -> None:
         self.reader = HistoryReader(replace(options, pin=None, recall=True, sends=False))
-        if state is not None:
+        self._sent: set[int] = set()
+        if state is not None and state.turns:
             self.reader.recognise(state.written, state.quoted, state.seen)
+            self._sent = {entry.at for entry in state.last if entry.limit is None}
         self._history = read_history(messages, self.reader)
-        whole = [] if state is None else [entry.at for entry in state.last if entry.limit is None]
-        self._sent = {*whole, *range(len(messages) if state is None else state.seen, len(messages))}
+        if self._sent and state is not None:
+            self._sent.update(range(state.seen, len(messages)))
         self._ids = self.reader.ids = Ids(self.reader, messages)
 
     def answer(self, call: object, page: int) -> str:
@@ -211,7 +213,7 @@ class Answers:
             return rest or "[nothing that is text]"
         below = self.reader.counter.count(f"\n{_below(whole, start, len(whole) - 1, name)}")
         end = start + len(self._fitted(rest, max(_LEAST, page - below)))
-        end = whole.rfind("\n", start, end) + 1 or end
+        end = whole.rfind("\n", (start + end) // 2, end) + 1 or end  # a page of one short line says too little
         return f"{_ended(whole[start:end])}{_below(whole, start, end, name)}"
 
     def _fitted(self, text: str, limit: int) -> str:
