@@ -238,17 +238,15 @@ def _found(texts: Iterable[tuple[str, str]], words: str) -> str:
 
 
 def _excerpts(name: str, whole: str, pattern: re.Pattern[str]) -> Iterator[str]:
-    spans: list[tuple[int, int]] = []
+    shown_to = 0
     for match in pattern.finditer(whole):
+        if match.start() < shown_to:
+            continue
         start, end = match.span()
         for _ in range(_BESIDE + 1):
             start, end = whole.rfind("\n", 0, max(start - 1, 0)) + 1, whole.find("\n", end) + 1 or len(whole)
-        start, end = max(start, match.start() - _FARTHEST), min(end, match.end() + _FARTHEST)
-        if spans and start <= spans[-1][1]:
-            start = spans.pop()[0]
-        spans.append((start, end))
-    for start, end in spans:
-        first, last = _line(whole, start), _line(whole, end - 1)
+        start, end = max(start, match.start() - _FARTHEST, shown_to), min(end, match.end() + _FARTHEST)
+        shown_to, first, last = end, _line(whole, start), _line(whole, end - 1)
         yield f"[#{name}, {f'line {first}' if first == last else f'lines {first}–{last}'}]\n{_ended(whole[start:end])}"
 
 
