@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import sys
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 
@@ -11,6 +12,7 @@ from cupel import ContextBudget, presets
 from cupel.cli import main
 from cupel.cli._pages import _command
 from cupel.demo import session_items, session_policy
+from cupel.messages import recall
 
 
 class TestInspect:
@@ -93,6 +95,16 @@ class TestDemo:
         rows = [line.split() for line in demo[1].splitlines() if "%" in line]
         prices = {words[0]: float(words[3].replace(",", "")) for words in rows}
         assert prices["session"] < prices["fit"]
+
+    def test_an_id_of_a_note_is_followed_in_the_output_and_on_the_page(self, demo):
+        told = " ".join(demo[1].split())
+        name = re.search(r"gives it the id ([0-9a-f]{5}): for a call of recall with it, the model gets the", told)[1]
+        page = (demo[0] / "cupel-demo" / "page.html").read_text()
+        assert f"gives it the id {name}: for a call" in page
+        assert f"#{name} " in page
+        history = json.loads((demo[0] / "cupel-demo" / "conversation.json").read_text())
+        begun = re.search(r"beginning with (.{20})", told)[1]
+        assert begun in " ".join(recall({"id": name}, history).split())
 
     def test_the_files_are_written(self, demo):
         names = sorted(file.name for file in (demo[0] / "cupel-demo").iterdir())

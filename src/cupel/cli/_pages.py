@@ -8,7 +8,7 @@ import shlex
 import sys
 import webbrowser
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from shutil import which
@@ -199,7 +199,8 @@ def _demo(args: argparse.Namespace) -> int:
     files = _Files(*(args.output / name for name in ("session.jsonl", "policy.toml", "conversation.json", "page.html")))
     files.write_sources()
     budget = ContextBudget(args.budget, args.budget)
-    replayed = replay(read_recordings(files.chat), window_strategies(), _WINDOW)
+    replayed = replay(read_recordings(files.chat), window_strategies(recall=True), _WINDOW)
+    turns = turns_payload(replayed)
     items = read_items([str(files.session)], default_counter()).items
     start = read_policy(str(files.policy), ())
     report = start.policy.dry_run(items, budget)
@@ -211,11 +212,11 @@ def _demo(args: argparse.Namespace) -> int:
         source=shlex.quote(str(files.session)),
         fixed_window=False,
     )
-    write_whole(files.page, render_page(payload | {"turns": turns_payload(replayed)}))
+    write_whole(files.page, render_page(payload | {"turns": turns}))
     if args.format == "json":
         print_json(_document(report, budget, files))
     else:
-        _print_conversation(replayed, files.chat)
+        _print_conversation(replayed, files.chat, turns)
         _print_selection(report, budget, start.name, files)
     if args.open:
         webbrowser.open(files.page.resolve().as_uri())
@@ -241,7 +242,7 @@ class _Files(NamedTuple):
                 write_whole(file, text)
 
 
-def _print_conversation(found: Replay, chat: Path) -> None:
+def _print_conversation(found: Replay, chat: Path, page: Mapping[str, Any]) -> None:
     """Print the cost of each window strategy over the conversation, and the share of facts it keeps."""
     turns = next(iter(found.figures.values())).turns
     requests = max(map(len, found.strategies.values()))
@@ -251,6 +252,9 @@ def _print_conversation(found: Replay, chat: Path) -> None:
     )
     say()
     print_replay(found)
+    say()
+    for followed in page["conversations"][0]["strategies"][-1][-1].get("told", ()):
+        say_prose(f"{followed}.")
     say("\nOne conversation is an example, not a measurement.")
     say(f"Try also:  {_command()} replay {chat} --budget {found.budget} --prices marked\n")
 

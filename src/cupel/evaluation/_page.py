@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from cupel.evaluation._cases import EvaluationError
 from cupel.evaluation._reader import Reader
+from cupel.messages import recall
 from cupel.page import ConversationTexts
 
 if TYPE_CHECKING:
@@ -35,7 +38,7 @@ def turns_payload(replay: Replay) -> dict[str, Any]:
                 "name": recording.name or f"conversation {number}",
                 "opening": [{**texts.row(message), "tokens": reader.opening_tokens} for message in reader.opening],
                 "messages": len(recording.messages),
-                "strategies": [_turns(each, texts, replay.prices) for each in turns],
+                "strategies": [_turns(each, texts, replay.prices, recording) for each in turns],
                 "texts": texts.rows,
                 "steps": steps,
                 "misses": _misses(recording, steps),
@@ -60,8 +63,27 @@ def _misses(recording: Recording, steps: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-def _turns(turns: Sequence[ReplayedTurn], texts: ConversationTexts, prices: Prices) -> list[dict[str, Any]]:
-    return [_turn(turn, texts, prices) for turn in turns]
+def _turns(
+    turns: Sequence[ReplayedTurn], texts: ConversationTexts, prices: Prices, recording: Recording
+) -> list[dict[str, Any]]:
+    rows = [_turn(turn, texts, prices) for turn in turns]
+    followed = next(filter(None, (_followed(turn, recording) for turn in turns[:-4:-1])), None)
+    return [*rows[:-1], rows[-1] | {"told": [followed]}] if followed else rows
+
+
+def _followed(turn: ReplayedTurn, recording: Recording) -> str | None:
+    """Return what a note of a request says that an id stands for, and what the model would get for it."""
+    sent = json.dumps([] if turn.request is None else turn.request.messages, ensure_ascii=False, default=str)
+    notes = re.findall(r"\[cupel: \d+ earlier steps? omitted here: ([^\]]*)\]", sent)
+    if not (lines := re.findall(r"#(\w+) ([^;×]+?)…?(?:;|$)", "\n".join(reversed(notes)), re.MULTILINE)):
+        return None
+    name, line = lines[-1]
+    text = recall({"id": name}, recording.messages[: turn.at], page=10**6)
+    begun = next(filter(str.strip, text.splitlines()), "").strip()[:60]
+    return (
+        f"A note tells of {line} and gives it the id {name}: for a call of recall with it, the model gets the "
+        f"{len(text):,} characters that were left out, beginning with {begun}"
+    )
 
 
 def _turn(turn: ReplayedTurn, texts: ConversationTexts, prices: Prices) -> dict[str, Any]:
