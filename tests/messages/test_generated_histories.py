@@ -19,7 +19,7 @@ import pytest
 
 from cupel import CompositeScorer, KindScorer, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer
 from cupel.errors import ConfigurationWarning, CupelError, InvalidItemError
-from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, fit
+from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, fit, recall_tool
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from tests.messages.generators import anthropic, bedrock, gemini, openai, responses
 from tests.messages.generators.chance import Chance
@@ -78,6 +78,11 @@ def test_generated_histories_are_valid(provider: str) -> None:
         assert violations(provider, history_of(provider, seed)[1]) == [], seed
 
 
+def with_recall(provider: Any, options: dict[str, Any]) -> list[Any] | None:
+    """The tools of a request: with the one that is counted where notes have ids."""
+    return [*(options["tools"] or []), recall_tool(provider)] if options["recall"] else options["tools"]
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_every_fit_of_a_valid_history_is_a_good_request(provider: Any) -> None:
     found: list[str] = []
@@ -97,6 +102,7 @@ def test_every_fit_of_a_valid_history_is_a_good_request(provider: Any) -> None:
                 "alternate": alternates(provider, chance),
                 "tools": TOOLS.get(provider),
                 "thinking": chance.choice(("bound", "bound", "loop")),
+                "recall": number % 2 == 1,
             }
             fits += 1
             try:
@@ -116,6 +122,7 @@ def test_every_fit_of_a_valid_history_is_a_good_request(provider: Any) -> None:
                 noted=options["notes"],
                 thinking=options["thinking"],
                 provided=models[options["alternate"]],
+                tools=with_recall(provider, options),
             )
             found += [f"seed {seed}, fit {number}, {budget} tokens: {problem}" for problem in problems(request)]
     print(f"{provider}: {fits} fits, {raised} too small, {len(found)} problems")
@@ -238,7 +245,7 @@ class Conversation:
         self.budget = weigh(provider, self.history) * self.chance.randint(10, 110) // 100
         self.thinking = self.chance.choice(("bound", "bound", "loop"))
         self.options: dict[str, Any] = {"provider": provider, "counter": COUNTER, "alternate": self.alternate}
-        self.options |= {"tools": TOOLS.get(provider), "thinking": self.thinking}
+        self.options |= {"tools": TOOLS.get(provider), "thinking": self.thinking, "recall": seed % 2 == 1}
         self.model = BoundThinking(provider, TOOLS.get(provider))
         self.session = MessageSession[Any](self.budget, **self.options)
         self.seen = 0
@@ -308,7 +315,7 @@ class Conversation:
             alternate=self.alternate,
             thinking=self.thinking,
             provided=self.model,
-            tools=self.options["tools"],
+            tools=with_recall(self.provider, self.options),
         )
         yield from problems(request)
         if bool(turn.warning) != is_shorter:
