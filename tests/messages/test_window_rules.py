@@ -417,6 +417,23 @@ def test_after_a_repeated_call_the_older_output_is_cut_and_says_so(between: int)
     assert restored.fit(longer).messages == session.fit(longer).messages
 
 
+@pytest.mark.parametrize("budget", [2000, 3000, 4000])
+def test_no_small_table_is_cut_to_two_lines_while_there_is_room(budget: int) -> None:
+    rows = "\n".join(
+        f"{row},student {row} of the school at the river,{row * 7 % 19},{'ABCDF'[row % 5]}" for row in range(18)
+    )
+    table = [reading(1, "grades.csv", 1)[0], result("r1", f"id,name,age,grade\n{rows}")]
+    history = [user("Find the bug."), *steps(0, 2), *table]
+    session, cuts = MessageSession[Message](budget, **OPTIONS), 0
+    for number in range(3, 90):
+        history = [*history, *reading(number, f"m{number}.py", 12)]
+        turn = session.fit(history)
+        if turn.action == "cut" and (shown := NOTE.sub("", shown_of(turn, "r1"))):
+            cuts += 1
+            assert len(shown.splitlines()) > 4 or turn.total_tokens > budget - 700
+    assert cuts > 0
+
+
 def test_a_call_with_other_arguments_supersedes_nothing() -> None:
     history = [user("Find the bug."), *steps(0, 6), *reading(1, "a.py", 40), *reading(2, "b.py", 30), *step(7)]
     turn = walk(MessageSession[Message](1600, **OPTIONS), history)[-1]
