@@ -475,3 +475,21 @@ def test_what_the_assistant_said_beside_its_calls_outlives_outputs() -> None:
     shown = text_of(turn)
     assert [number for number in told if f"Conclusion {number}:" not in shown] == []
     assert turn.omitted > 20
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_history_that_lost_messages_after_its_first_is_warned_of(kept: int) -> None:
+    """A sliding window keeps the system prompt and the task, so not even the length says that the rest is another."""
+    history = [{"role": "system", "content": "Be brief."}, user("Find the bug."), *steps(0, 9)]
+    session = MessageSession[Message](10_000, **OPTIONS)
+    session.fit(history)
+    turn = session.copy().fit([*history[:kept], *history[6:], *steps(9, 12)])
+    assert turn.explain().startswith(f"Warning: the history has {20 + kept} messages and does not begin like the last")
+    assert session.copy().fit([*history, *step(9)]).warning == ""
+    assert "unless the conversation went back" in session.copy().fit(history[:8]).warning
+
+
+def test_a_newest_message_that_grew_is_no_reason_for_a_warning() -> None:
+    session = MessageSession[Message](10_000, **OPTIONS)
+    session.fit([user("Find the bug."), assistant("Where?"), user("In the cache")])
+    assert session.fit([user("Find the bug."), assistant("Where?"), user("In the cache, I think.")]).warning == ""
