@@ -212,10 +212,10 @@ def test_a_request_that_is_nearly_full_is_cut_when_the_cache_is_cold(idle: float
 
 
 def test_a_request_with_room_is_not_cut_however_long_the_pause() -> None:
-    session = MessageSession[Message](3000, prices=Prices.marked(), **OPTIONS)
-    for history in histories(list, 100):
+    session = MessageSession[Message](8000, prices=Prices.marked(), **OPTIONS)
+    for history in histories(list, 200):
         turn = session.copy().fit(history)
-        if turn.action == "append" and turn.dropped and turn.total_tokens < 0.75 * 3000:
+        if turn.action == "append" and turn.dropped and turn.total_tokens < 0.75 * 8000:
             break
         session.fit(history)
     else:

@@ -417,6 +417,23 @@ def test_after_a_repeated_call_the_older_output_is_cut_and_says_so(between: int)
     assert restored.fit(longer).messages == session.fit(longer).messages
 
 
+@pytest.mark.parametrize("budget", [2000, 3000, 4000])
+def test_no_small_table_is_cut_to_two_lines_while_there_is_room(budget: int) -> None:
+    rows = "\n".join(
+        f"{row},student {row} of the school at the river,{row * 7 % 19},{'ABCDF'[row % 5]}" for row in range(18)
+    )
+    table = [reading(1, "grades.csv", 1)[0], result("r1", f"id,name,age,grade\n{rows}")]
+    history = [user("Find the bug."), *steps(0, 2), *table]
+    session, cuts = MessageSession[Message](budget, **OPTIONS), 0
+    for number in range(3, 90):
+        history = [*history, *reading(number, f"m{number}.py", 12)]
+        turn = session.fit(history)
+        if turn.action == "cut" and (shown := NOTE.sub("", shown_of(turn, "r1"))):
+            cuts += 1
+            assert len(shown.splitlines()) > 4 or turn.total_tokens > budget - 700
+    assert cuts > 0
+
+
 def test_a_call_with_other_arguments_supersedes_nothing() -> None:
     history = [user("Find the bug."), *steps(0, 6), *reading(1, "a.py", 40), *reading(2, "b.py", 30), *step(7)]
     turn = walk(MessageSession[Message](1600, **OPTIONS), history)[-1]
@@ -458,3 +475,21 @@ def test_what_the_assistant_said_beside_its_calls_outlives_outputs() -> None:
     shown = text_of(turn)
     assert [number for number in told if f"Conclusion {number}:" not in shown] == []
     assert turn.omitted > 20
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_a_history_that_lost_messages_after_its_first_is_warned_of(kept: int) -> None:
+    """A sliding window keeps the system prompt and the task, so not even the length says that the rest is another."""
+    history = [{"role": "system", "content": "Be brief."}, user("Find the bug."), *steps(0, 9)]
+    session = MessageSession[Message](10_000, **OPTIONS)
+    session.fit(history)
+    turn = session.copy().fit([*history[:kept], *history[6:], *steps(9, 12)])
+    assert turn.explain().startswith(f"Warning: the history has {20 + kept} messages and does not begin like the last")
+    assert session.copy().fit([*history, *step(9)]).warning == ""
+    assert "unless the conversation went back" in session.copy().fit(history[:8]).warning
+
+
+def test_a_newest_message_that_grew_is_no_reason_for_a_warning() -> None:
+    session = MessageSession[Message](10_000, **OPTIONS)
+    session.fit([user("Find the bug."), assistant("Where?"), user("In the cache")])
+    assert session.fit([user("Find the bug."), assistant("Where?"), user("In the cache, I think.")]).warning == ""

@@ -237,3 +237,20 @@ def test_newest_messages_that_cannot_be_sent_are_warned_of(
     turn = MessageSession(LARGE, provider="openai").fit(history)
     assert re.search(said, turn.warning)
     assert turn.explain().startswith("Warning: messages[")
+
+
+@pytest.mark.parametrize(
+    ("history", "provider", "hint"),
+    [
+        (
+            [{"role": "user", "content": "Hi"}, {"role": "tool", "tool_call_id": "a", "content": "x"}],
+            "anthropic",
+            "pass provider='openai'",
+        ),
+        ([{"role": "user", "content": [{"text": "Hi"}]}], "openai", "pass provider='bedrock'"),
+        ([{"role": "user", "content": [{"text": "Hi"}]}], "anthropic", "pass provider='bedrock'"),
+    ],
+)
+def test_a_message_of_another_provider_says_which(history: Any, provider: Any, hint: str) -> None:
+    with pytest.raises(InvalidItemError, match=hint):
+        fit(history, 1000, provider=provider)

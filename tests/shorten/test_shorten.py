@@ -133,6 +133,23 @@ def test_no_form_is_a_wrapper_alone(limit):
     assert "part 899 of" in shorten(json.dumps([{"type": "text", "text": LOG}] * 2), limit, counter=COUNTER)
 
 
+def test_a_short_line_is_not_cut_and_a_gap_of_two_lines_is_none():
+    rows = "".join(
+        f"    value_{number} = self.load({number}, key='part {number}', default=None)\n" for number in range(60)
+    )
+    text = f"<returncode>1</returncode>\n<output>\n{rows}</output>\n"
+    for limit in range(20, 200, 4):
+        form = shorten(text, limit, counter=COUNTER, query="what is value_17?")
+        assert "characters omitted" not in form
+        assert "[cupel: lines 1–2 omitted]" not in form
+
+
+def test_a_label_alone_says_nothing_of_what_is_omitted():
+    page = {"object": "list", "results": [{"id": f"{n:032x}", "parent": {"page_id": "7" * 32}} for n in range(9)]}
+    forms = [shorten(json.dumps({**page, "next_cursor": None}), limit, counter=COUNTER) for limit in range(10, 90, 4)]
+    assert [form for form in forms if '"object"' in form and '"id"' not in form] == []
+
+
 def test_where_no_row_that_a_query_asks_for_fits_another_does():
     rows = [{"date": f"2026-01-{day:02}", "ticker": "CUP", "close": day + 0.5} for day in range(1, 29)]
     assert '{"date": "2026-01-28"' in shorten(json.dumps(rows), 25, counter=COUNTER, query="on 2026-01-17?")

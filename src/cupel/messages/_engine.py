@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _CHUNK: Final = 32
 """Messages that are read at once on the way back from the end of a history."""
 _FAR: Final = 4
+_BEGINNING: Final = 3
+"""A history that keeps fewer of the last request's messages, such as the system prompt alone, begins in another way."""
 _SIGNATURES: Final = 100
 """Notes that are recognised when they come back in a stored history."""
 _COLD_SHARE: Final = 0.8
@@ -70,13 +72,14 @@ class Conversation:
         now, before = len(self.messages), self.state.seen
         if now < before:
             return (
-                f"the history has {plural(now, 'message')}, the last one had {before:,}: pass the whole history to "
-                f"fit, not only the new messages"
+                f"the history has {plural(now, 'message')}, the last one had {before:,}: unless the conversation went "
+                f"back, pass the whole history to fit, not only the new messages"
             )
-        if self.state.last and not self.kept:
+        last = len(self.state.last)  # its newest message may have grown
+        if last and len(self.kept) < max(1, min(_BEGINNING, last - 1)):
             return (
                 f"the history has {plural(now, 'message')} and does not begin like the last one, which had {before:,}: "
-                f"nothing of the last request is read from the cache; pass the whole history to fit, unchanged"
+                f"hardly anything of the last request is read from the cache; pass the whole history to fit, unchanged"
             )
         return ""
 

@@ -30,6 +30,7 @@ _FRAMEWORKS: Final = {
     "pydantic_ai": "pydantic_ai",
 }
 """Packages whose messages are no provider's, and the module that reads them."""
+_CONVERSE = frozenset(("reasoningContent", "text", "toolResult", "toolUse"))
 _LONGEST_KEY = 12
 MAX_DEPTH: Final = 250
 """How deeply a message may be nested; providers accept far less."""
@@ -105,7 +106,8 @@ def role_of(message: JSON, path: str, roles: Mapping[str, Role]) -> Role:
     if name is not None and not isinstance(name, str):
         raise wrong_type(f"{path}.role", "a string", name)
     if name is None or name not in roles:
-        msg = f"{path}.role must be one of {', '.join(roles)}, got {shown(name)}"
+        hint = "; that is Chat Completions: pass provider='openai', or convert the message" if name == "tool" else ""
+        msg = f"{path}.role must be one of {', '.join(roles)}, got {shown(name)}{hint}"
         raise InvalidItemError(msg)
     return roles[name]
 
@@ -165,7 +167,8 @@ def blocks(value: object, path: str) -> list[dict[str, Any]]:
     """Return the entries of a list of content blocks; each must have a type."""
     for index, entry in enumerate(objects(value, path)):
         if not isinstance(entry.get("type"), str):
-            msg = f"{path}[{index}].type must name a kind of content, got {shown(entry.get('type'))}"
+            hint = "; blocks without one are Bedrock's: pass provider='bedrock'" if entry.keys() & _CONVERSE else ""
+            msg = f"{path}[{index}].type must name a kind of content, got {shown(entry.get('type'))}{hint}"
             raise InvalidItemError(msg)
     return objects(value, path)
 

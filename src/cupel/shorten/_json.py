@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from json.encoder import encode_basestring
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from cupel._internal.text import plural
 from cupel.shorten._pieces import (
@@ -38,6 +38,8 @@ _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n"
 """A marker of an earlier shortening."""
 _SILENT: tuple[object, ...] = (None, False, "", "text", [], {})
 """Values of members that say nothing of the string beside them: `{"type": "text", "annotations": null, "text": …}`."""
+_LABELS: Final = frozenset(("kind", "object", "type"))
+"""Members that say no more than what kind of object they are in."""
 _RAISED, _RAISED_WEIGHT = re.compile("[Ee]rror|Exception|Failure|Fault|Interrupt|Traceback|panic"), 5.0
 """What a string that names an exception contains, and what its row or member counts beside words of a query."""
 _scan = json.JSONDecoder(strict=False).raw_decode
@@ -149,7 +151,7 @@ class Node:
                 return None
             segments = self._node(main).segments(room - MARKER * (len(self._children) > 1))
             kept = kept if segments is None else {main: segments}
-        if len(kept) < len(self._children) and not any(_says(self._children[at].value) for at in kept):
+        if len(kept) < len(self._children) and not any(self._is_telling(self._children[at]) for at in kept):
             return None
         # A marker in brackets says no more than a marker in their place.
         return [before, *self._written(kept), after] if kept else None
@@ -252,6 +254,9 @@ class Node:
 
     def _key(self, child: _Child) -> str:
         return self._text[child.start : child.at].rstrip(" \t\r\n:")
+
+    def _is_telling(self, child: _Child) -> bool:
+        return _says(child.value) and self._name(child) not in _LABELS
 
     def _name(self, child: _Child) -> str:
         return str(_scan(self._key(child))[0]) if child.at > child.start else ""

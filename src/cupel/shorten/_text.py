@@ -19,7 +19,9 @@ Ranking = Callable[["Page"], Iterable[int]]
 CutText = Callable[[int, int], "list[str] | None"]
 """Returns the segments of one line within a number of characters."""
 
-_LINES = Cutting(long=1000, least=0, spare=0.2, marker=MARKER)
+_LINES = Cutting(long=1000, least=100, spare=0.2, marker=MARKER)
+_SPARED = 12
+"""A gap that is longer than its marker by no more characters is no gap."""
 _OWN = re.compile(r"\[cupel: lines? (\d{1,15})(?:–(\d{1,15}))? omitted\]\r?\n?")
 _JOINER = "\u200d"
 _EXTENDING = frozenset(("Mn", "Me", "Mc"))
@@ -184,16 +186,18 @@ class Page:
         """Return the line that says most: the last exception, or else the last line."""
         if self._raised:
             return KeyLine(self._raised, is_exception=True)
-        last = next((at for at in reversed(range(len(self.lines))) if self.lines[at].strip()), 0)
+        last = next(
+            (at for at in reversed(range(len(self.lines))) if not is_silent(self.lines[at])), len(self.lines) - 1
+        )
         line = self.lines[[*self.raised, last][0]] if self.lines else ""
         return KeyLine(line.strip("\r\n"), is_exception=bool(self.raised))
 
     def _is_short(self, start: int, stop: int) -> bool:
-        """Whether a gap is no longer than its own marker, which does not count lines that were missing before."""
+        """Whether a gap is hardly longer than its marker, which does not count lines that were missing before."""
         first, last = self.numbers[start], self.numbers[stop - 1]
         if last - first != stop - start - 1:
             return False
-        return sum(self.lengths[start:stop]) <= len(Marker.span("line", first, last))
+        return sum(self.lengths[start:stop]) <= len(Marker.span("line", first, last)) + _SPARED
 
     def _line(self, position: int, size: int) -> list[str]:
         line = self.lines[position]
