@@ -470,7 +470,7 @@ def test_a_large_request_keeps_no_other_waiting(kind, budget):
         with httpx.Client(timeout=30) as client:
             while sender.is_alive() or proxy.watcher.held or len(waits) < 20:
                 start = time.monotonic()
-                sent = body("openai", history("openai", 12, f"Task {len(waits)}."))
+                sent = body("openai", history("openai", 12, f"Task {len(waits) % 50}."))
                 assert client.post(proxy.url + PATHS["openai"], json=sent).is_success
                 waits.append(time.monotonic() - start)
                 time.sleep(0.05)

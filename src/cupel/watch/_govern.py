@@ -260,32 +260,34 @@ class LiveBranch:
         kept, task = self.in_full(read, idle)
         if full is None:
             session = kept.of(read, task)
-            full = chosen_by(session, read, idle)
+            sent = session.fit(read.messages, idle=idle)
+            appends, estimate = sent.action == "append", sent.bill
         else:  # not kept: it would have to read all of a large request
             session, kept.session = session_for(read, task._replace(state=full.state)), None
+            appends, estimate = full.action == "append", full.bill
         if turn.window is None:
-            turn.tokens, told = full.tokens, session.observe(turn.usage) if turn.usage else None
-            turn.bill = turn.bill or told or self._in_full(full.bill, full.tokens, full.bill.new)
+            turn.tokens, told = estimate.sent, session.observe(turn.usage) if turn.usage else None
+            turn.bill = turn.bill or told or self._in_full(estimate, estimate.sent, estimate.new)
         kept.state = self.branch.in_full = session.to_json()
         if turn.bill is not None:
-            self._compare(turn, turn.bill, full, read)
+            self._compare(turn, turn.bill, estimate, read, repeats=appends and estimate.read > 0)
 
-    def _compare(self, turn: WatchedTurn, bill: Bill, full: ChosenWindow, read: ReadRequest) -> None:
+    def _compare(self, turn: WatchedTurn, bill: Bill, full: Bill, read: ReadRequest, *, repeats: bool) -> None:
         """Estimate the bill of sending everything, by the provider's count of what the turns add."""
         last, is_own, key = self._settled, turn.window is None, (read.model, read.opening)
         was_own, rate, sent = last is None or last.turn.window is None, 0.0, float(bill.sent)
-        repeats = full.action == "append" and full.bill.read and bill.settled
+        repeats = repeats and bill.settled
         if last is not None and last.key == key and repeats and (turn.action == "append" or (is_own and was_own)):
             rate = self.learned.rate(turn.tokens - last.turn.tokens, bill.sent - last.bill.sent)
             self.learned.cacheable += self.prices.cached(round(last.bill.sent * (last.cacheable if was_own else 1.0)))
             self.learned.read += bill.read
         rate = rate or self.learned.rate(0, 0) or (1.0 if last else bill.sent / max(turn.tokens, 1))
         if not is_own:
-            sent = last.sent + rate * (full.tokens - last.tokens) if last else rate * full.tokens
+            sent = last.sent + rate * (full.sent - last.tokens) if last else rate * full.sent
         if not (is_own and was_own):
             share = last.cacheable if last else 1.0
-            turn.appended = self._in_full(full.bill, round(sent), round(min(full.bill.new * rate, sent)), share)
-        self._settled = SettledTurn(turn, bill, key, full.tokens, sent, read.cacheable)
+            turn.appended = self._in_full(full, round(sent), round(min(full.new * rate, sent)), share)
+        self._settled = SettledTurn(turn, bill, key, full.sent, sent, read.cacheable)
 
     def _in_full(self, estimate: Bill, sent: int, new: int, share: float = 1.0) -> Bill:
         """Return the bill of sending everything, from an estimate of ours, by the provider's tokens and its cache.
