@@ -64,7 +64,7 @@ class _LogLine(msgspec.Struct, rename="camel"):
 _DECODER: Final = msgspec.json.Decoder(_LogLine)
 
 
-class _Part(NamedTuple):
+class _EndedHistory(NamedTuple):
     """A history that was not continued, and the requests of which it has the answers."""
 
     messages: list[Any]
@@ -100,7 +100,7 @@ class _Session:
         """When the newest message was sent, and whether the user spoke since the last request."""
         self._ends = [0]
         """Characters of the first messages."""
-        self._parts: list[_Part] = []
+        self._parts: list[_EndedHistory] = []
         self._same, self._change = 0, ""
         """How many messages of the last request are unchanged, and why the others are not."""
         self._old: set[bytes] = set()
@@ -173,7 +173,7 @@ class _Session:
 
     def _end_part(self) -> None:
         if self.requests:
-            self._parts.append(_Part(self.history, self.requests))
+            self._parts.append(_EndedHistory(self.history, self.requests))
             self.requests = []
 
     def recordings(self) -> list[Recording]:
