@@ -164,3 +164,8 @@ def test_a_bounded_number_is_finite_and_within(value) -> None:
 def test_one_string_is_no_list_of_strings() -> None:
     with pytest.raises(TypeError, match=r"names must be an iterable of str, got one string: 'ab'; .*\['ab'\]"):
         as_tuple("names", "ab", str)
+
+
+def test_a_list_of_a_string_is_not_suggested_for_items() -> None:
+    with pytest.raises(TypeError, match=r"items must be an iterable of ContextItem, got one string: 'ab'$"):
+        as_tuple("items", "ab", ContextItem)

@@ -147,7 +147,7 @@ def called(call: ast.Call) -> str:
 def is_elsewhere(call: ast.Call) -> bool:
     """Whether it is a server, a model, or a session, which was given its query when it was made."""
     return ast.unparse(call.func) in (
-        "server().run",
+        "server(*sys.argv[1:2]).run",
         "self.chat_generator.run",
         "conversation.fit",
         "conversation.session.fit",

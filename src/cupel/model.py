@@ -229,8 +229,7 @@ class ContextItem(_RequiredOfItem, Portable, frozen=True, kw_only=True, gc=False
 
 def _tokens(value: object) -> int:
     if value is msgspec.UNSET:
-        hint = "count them, or use cupel.tokens.with_token_count(ContextItem(content, 0), counter)"
-        raise TypeError(f"tokens is missing: {hint}")
+        raise TypeError("tokens is missing: count them, or use ContextItem.counted(content, counter)")
     return _count("tokens", value)
 
 

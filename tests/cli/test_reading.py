@@ -193,22 +193,6 @@ def test_files_that_are_not_what_they_say(folder, name, data, message):
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv"])
-def test_a_large_file_is_read_behind_a_progress_bar(folder, monkeypatch, name):
-    pytest.importorskip("rich")
-
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
-    text = {"a.jsonl": '{"content": "x", "tokens": 1}\n' * 999, "a.csv": "content,tokens\n" + "x,1\n" * 999}
-    (folder / name).write_text(text.get(name, json.dumps([{"content": "x", "tokens": 1}] * 999)))
-    monkeypatch.setattr("cupel.cli._records._LARGE", 1)
-    monkeypatch.setattr("sys.stderr", Terminal())
-    assert len(read(name).items) == 999
-    assert "reading" in sys.stderr.getvalue()
-
-
 EMPTY = {"a.json": "[]", "b.jsonl": "", "c.csv": "", "d.csv": "content,tokens\n", "e.csv": "\n\ncontent,tokens\n"}
 
 

@@ -274,5 +274,5 @@ def test_the_garbage_collector_has_nothing_to_look_at() -> None:
 
 
 def test_an_item_without_tokens_says_how_to_count_them() -> None:
-    with pytest.raises(TypeError, match=r"tokens is missing: .*with_token_count"):
+    with pytest.raises(TypeError, match=r"tokens is missing: .*ContextItem\.counted\("):
         ContextItem("The build failed.")  # type: ignore[call-arg]

@@ -210,8 +210,8 @@ def as_tuple(name: str, values: Iterable[T], kind: type[T], *, expected: str = "
     """Copy an iterable of instances of a class; one string is no iterable of strings."""
     expected = expected or f"an iterable of {kind.__name__}"
     if isinstance(values, str):
-        message = f"{name} must be {expected}, got one string: {shown(values)}; did you mean [{shown(values)}]?"
-        raise TypeError(message)
+        hint = f"; did you mean [{shown(values)}]?" if kind is str else ""
+        raise TypeError(f"{name} must be {expected}, got one string: {shown(values)}{hint}")
     copied = tuple(as_list(name, values, expected))
     for position, value in enumerate(copied):
         if not isinstance(value, kind):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import glob
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TextIO, cast
+from typing import Any, Final, TextIO
 
 from cupel._internal.documents import MESSAGES_KEYS, TOO_DEEP, is_list, is_object, strict_decoder
 from cupel._internal.files import is_packed, read_bytes, standard_input
@@ -137,8 +136,6 @@ def _json_message(error: Exception) -> str:
 
 _BEGINNING: Final = 10_000
 """Bytes in which a log shows what it is."""
-_LARGE: Final = 4_000_000
-"""Bytes from which reading shows a progress bar."""
 
 
 def records_of(sources: Sequence[str], input_format: str, max_unpacked: int) -> Iterator[ReadRecord]:
@@ -188,7 +185,8 @@ def read_log(path: Path) -> list[Any]:
 
 
 def _file(path: Path, input_format: str, max_unpacked: int) -> Iterator[ReadRecord]:
-    named = path.with_suffix("") if is_packed(path.name) else path
+    packed = is_packed(path.name)
+    named = path.with_suffix("") if packed else path
     chosen = SUFFIXES.get(named.suffix.lower(), "text") if input_format == "auto" else input_format
     if chosen == "jsonl" and (log := read_log(path)):
         for one in log:
@@ -197,23 +195,9 @@ def _file(path: Path, input_format: str, max_unpacked: int) -> Iterator[ReadReco
     if chosen == "parquet":
         yield from read_parquet(str(path), path)
         return
-    with _opened(path, max_unpacked) as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
+    opened = BytesIO(read_bytes(str(path), max_unpacked=max_unpacked)) if packed else path.open("rb")
+    with opened as raw, TextIOWrapper(raw, encoding="utf-8-sig", newline="") as stream:
         yield from _decoded(str(path), stream, chosen)
-
-
-def _opened(path: Path, max_unpacked: int) -> BinaryIO:
-    """Open a file; a large one with a progress bar if standard error is a terminal."""
-    if is_packed(path.name):
-        return BytesIO(read_bytes(str(path), max_unpacked=max_unpacked))
-    if path.stat().st_size < _LARGE or not sys.stderr.isatty():
-        return path.open("rb")
-    try:
-        from rich.console import Console
-        from rich.progress import open as watched
-    except ImportError:
-        return path.open("rb")
-    bar = watched(path, "rb", description="reading", console=Console(stderr=True), transient=True)
-    return cast("BinaryIO", bar)
 
 
 def _standard_input(input_format: str) -> Iterator[ReadRecord]:
