@@ -106,6 +106,11 @@ OWN = {
     "conversation-peers": Own(
         HERE / "conversation_peers.json", Place(CACHING_PAGE, "conversation-peers", conversation_peers.table)
     ),
+    "surprise": Own(
+        HERE / "surprise.json",
+        Place(README, "surprise", surprise.sentence),
+        Place(CACHING_PAGE, "surprise", surprise.table),
+    ),
 }
 
 
@@ -176,8 +181,7 @@ def surprised(*, quick: bool, turns: int = surprise.TURNS) -> Any:
 def peers_surprised(*, quick: bool) -> Any:
     turns = 1 if quick else surprise.PEER_TURNS
     sent = conversation_peers.requests_of_peers(turns)
-    found = surprise.measure_peers_surprise(LanguageModel.load(), sent, turns)
-    return _of_recordings(_shown(surprise.peers_table, found))
+    return _shown(surprise.peers_table, surprise.measure_peers_surprise(LanguageModel.load(), sent, turns))
 
 
 def shortened(*, quick: bool) -> Any:
@@ -186,7 +190,11 @@ def shortened(*, quick: bool) -> Any:
 
 def _of_recordings(found: Any) -> Any:
     """Return the figures if every kind of recordings was measured; a page shows no others."""
-    return found if {kind.title for kind in KINDS.values()} <= {kind.title for kind in recordings.kinds(1)} else None
+    there = {kind.title for kind in recordings.kinds(1)}
+    if missing := [kind.title for kind in KINDS.values() if kind.title not in there]:
+        print(f"no page is written: there are no recordings of {', '.join(missing)} in {recordings.RECORDINGS}")
+        return None
+    return found
 
 
 def estimated(*, quick: bool) -> Any:
