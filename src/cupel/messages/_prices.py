@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, cast
 
 from cupel._internal.checks import MOST_TOKENS, as_finite, as_integer, shown, wrong_type
-from cupel._internal.notebook import bar
 from cupel.errors import ConfigurationError
 
 AMOUNTS: Final = ("sent", "read", "rewritten", "new", "price")
@@ -194,6 +193,8 @@ def turn_html(bill: Bill, reason: str, changes: Sequence[Change]) -> str:
     False
     """
     from html import escape  # whose table of names would cost every import
+
+    from cupel._internal.notebook import bar
 
     parts = {"read from the cache": bill.read, "written again": bill.rewritten, "new": bill.new}
     said = "".join(f"<li>{escape(str(change))}</li>" for change in changes[:_ROWS])
