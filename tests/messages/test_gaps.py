@@ -185,3 +185,19 @@ def test_a_note_is_removed_from_a_stored_request_and_kept_where_the_user_quotes_
     restored = MessageSession[Any].from_json(session.to_json(), 2000, **options)
     for one in (session, restored):
         assert note in str(one.fit(longer).messages[-3])
+
+
+def test_what_is_read_again_is_told_of_once_whichever_note_told_of_it() -> None:
+    """The later of two notes told of the older steps, which were not read then."""
+    history = talk()
+    last = Last(
+        {0: None, 19: None, 20: None, 21: None, 22: None},
+        {20: note(steps=1, newest=17), 22: note(steps=8, newest=18)},
+    )
+    sent = {index: history.of(index) for index in range(len(history.units)) if history.places(index)[0] in (0, 19, 21)}
+    gaps = find_gaps(history, sent, last, separate=True)
+    assert sum(gap.count for gap in gaps) == sum(index not in sent for index in range(len(history.units))) == 9
+
+
+def note(steps: int, newest: int) -> Note:
+    return Note(9, steps, {"look": steps}, (), newest, in_result=True)

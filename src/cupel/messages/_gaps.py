@@ -232,18 +232,23 @@ def note_holder(history: History, messages: Iterable[Message]) -> int | None:
 
 
 def untold(history: History, last: Last) -> dict[int, Gap]:
-    """Return what the last request's notes told of besides the units that are read now, by the notes' places."""
-    found: dict[int, Gap] = {}
-    before = -1
-    for holder, note in sorted(last.notes.items()):
-        names, steps = Counter(note.names), note.steps
-        for index in range(len(history.units)):
-            places = history.places(index)
-            if before < places[0] <= note.newest and last.limits.keys().isdisjoint(places) and is_noted(history, index):
-                names.subtract(step_in(history, index).names)
-                steps -= 1
-        before = note.newest
-        found[holder] = Gap(holder=holder, older=max(0, steps), names=+names, before=(note,))
+    """Return what the last request's notes told of, by their places: steps that are not read now go with the oldest.
+
+    Whatever is not read is older than all that is, whichever note told of it.
+    """
+    notes = sorted(last.notes.items())
+    newest = max((note.newest for _, note in notes), default=-1)
+    steps, names = 0, Counter[str]()
+    for _, note in notes:
+        steps, names = steps + note.steps, names + Counter(note.names)
+    for index in range(len(history.units)):
+        places = history.places(index)
+        if 0 <= places[0] <= newest and last.limits.keys().isdisjoint(places) and is_noted(history, index):
+            steps -= 1
+            names.subtract(step_in(history, index).names)
+    found = {holder: Gap(holder=holder, before=(note,)) for holder, note in notes}
+    for holder, _ in notes[:1]:
+        found[holder] = replace(found[holder], older=max(0, steps), names=+names)
     return found
 
 
