@@ -55,10 +55,9 @@ _WORDS: Final = 30
 _WINDOWS: Final = 3
 """A step can be selected while at most this many windows of tokens came after it."""
 _SMALL: Final = 300
-"""Tokens of an output that is not cut to a line or two for the sake of the next turns."""
-_LEVELS: Final = (125, 95, 70)
-"""Limits of small outputs, where more than `_FREE` tokens are left free."""
+_FEWEST: Final = 70
 _FREE: Final = 600
+"""Where more tokens than this are left free, outputs of up to `_SMALL` tokens keep at least `_FEWEST`."""
 _MARKS: Final = 4
 _TOO_MANY_MARKS: Final = (
     f"the request carries more than {_MARKS} cache breakpoints, which the provider refuses: send turn.marked() of a "
@@ -491,25 +490,18 @@ class Cut:
         return chosen | self._with_small(chosen, room - _FREE)
 
     def _with_small(self, chosen: Mapping[int, int | None], room: int) -> dict[int, int | None]:
-        """Return longer limits for small outputs, as far as there is room: all alike, or else the newest first.
+        """Return longer limits for small outputs as far as there is room, the newest first.
 
         What a cut leaves to the next turns is no reason to reduce a table to two lines.
         """
-        small = [
-            at
-            for at, limit in chosen.items()
-            if limit is not None and at not in self._superseded and 0 < max(self.forms.sizes(at), default=0) <= _SMALL
-        ]
         found: dict[int, int | None] = {}
-        for limit in _LEVELS:
-            found, left = {}, room
-            gains = {at: self.forms.tokens(at, limit) - self.forms.tokens(at, chosen[at]) for at in small}
-            for at in sorted((at for at in small if gains[at] > 0), reverse=True):
-                if gains[at] <= left:
-                    left -= gains[at]
-                    found[at] = limit
-            if len(found) == sum(gain > 0 for gain in gains.values()):
-                break
+        for at in sorted(chosen, reverse=True):
+            is_small = 0 < max(self.forms.sizes(at), default=0) <= _SMALL and at not in self._superseded
+            if is_small and _is_shorter(chosen[at], _FEWEST):
+                gained = self.forms.tokens(at, _FEWEST) - self.forms.tokens(at, chosen[at])
+                if 0 < gained <= room:
+                    room -= gained
+                    found[at] = _FEWEST
         return found
 
 
