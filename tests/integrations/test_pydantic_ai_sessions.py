@@ -216,7 +216,7 @@ def test_instructions_and_the_tools_of_an_answer_are_counted():
         asyncio.run(Agent(model, capabilities=[history], **options).run("Where is it?"))
         return turns[0].total_tokens
 
-    assert tokens(instructions="Be brief. " * 9) >= tokens() + COUNTER.count("Be brief. " * 9)
+    assert tokens(instructions="Be brief. " * 9) >= tokens() + COUNTER.count("Be brief. " * 9) - 1  # which is rounded
     assert tokens(output_type=Answer) >= tokens() + COUNTER.count(
         f"{Answer.__doc__}{Answer.model_fields['text'].description}"
     )

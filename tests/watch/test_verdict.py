@@ -118,9 +118,9 @@ def test_all_that_is_sent_after_a_changed_request_is_compared_too():
 
 def test_words_for_more_and_less():
     full = Bill(sent=100, price=100.0)
-    assert verdict(Bill(price=105.4), full) == "governing cost 5% more than sending everything would have"
-    assert verdict(Bill(price=60.0), full) == "governing cost 40% less than sending everything would have"
-    assert verdict(Bill(price=100.1), full) == "governing cost less than 1% more than sending everything would have"
+    assert verdict(Bill(price=105.4), full) == "governing cost 5.4% more than sending everything would have"
+    assert verdict(Bill(price=60.0), full) == "governing cost 40.0% less than sending everything would have"
+    assert verdict(Bill(price=100.1), full) == "governing cost as much as sending everything would have"
     assert verdict(full, full) == "governing cost as much as sending everything would have"
     assert summary(2, Bill(sent=60, price=110.0), full) == (
         "2 requests changed: 40 tokens saved, a price of 10 uncached tokens lost"
@@ -143,7 +143,7 @@ def test_where_governing_cost_more_the_summary_says_so_and_names_a_budget():
         paying(proxy)
         lines = _summary(proxy.watcher, None)
         found = suggested_budget(proxy.store.live, 2500)
-    assert lines[1].startswith("governing cost 10% more than sending everything would have; ")
+    assert lines[1].startswith("governing cost 10.0% more than sending everything would have; ")
     assert found is not None
     assert 2500 < found < largest
     assert lines[1].endswith(f"a budget of about {found:,} is one at which it would not")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cupel.watch._govern import LiveBranch
 
 _EVERYTHING: Final = 2**50
+_EQUAL: Final = 0.005
+"""Prices that differ by less than this share are estimated to be the same."""
 _GROWTH: Final = 1.25
 """The next budget that is tried is larger by this factor."""
 _SECONDS: Final = 5.0
@@ -28,10 +30,9 @@ def verdict(spent: Bill, in_full: Bill) -> str:
     """Return how the price of governing compares with that of sending everything."""
     difference = spent.price - in_full.price
     share = abs(difference) / max(in_full.price, 1.0)
-    if not difference:
+    if share < _EQUAL:
         return "governing cost as much as sending everything would have"
-    percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"  # noqa: PLR2004
-    return f"governing cost {percent} {'more' if difference > 0 else 'less'} than sending everything would have"
+    return f"governing cost {share:.1%} {'more' if difference > 0 else 'less'} than sending everything would have"
 
 
 def summary(changed: int, spent: Bill, in_full: Bill) -> str:

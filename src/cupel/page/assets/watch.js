@@ -67,7 +67,7 @@ function drawWatched() {
       const open = written("button", { type: "button", class: "row link", "aria-current": row.session === watching.shown ? "true" : null, onclick: () => choose(row) }, title);
       const cells = [number(row.turns), number(row.sent), shareOf(row.read, row.sent), `${row.estimated ? "about " : ""}${rounded(row.price)}`, ...(isGoverned ? [rounded(row.appended)] : [])];
       return make("tr", { class: row.session === watching.shown ? "current" : "" },
-        make("td", {}, open, ...(row.waiting ? [make("span", { class: "badge", text: "answering" })] : []), ...(isGoverned && row.price > row.appended ? [make("span", { class: "badge", text: "cost more than sending everything" })] : [])),
+        make("td", {}, open, ...(row.waiting ? [make("span", { class: "badge", text: "answering" })] : []), ...(isGoverned && row.price > 1.005 * row.appended ? [make("span", { class: "badge", text: "cost more than sending everything" })] : [])),
         written("td", {}, row.model),
         ...cells.map((text) => make("td", { class: "num", text })),
       );
