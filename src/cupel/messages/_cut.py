@@ -56,8 +56,9 @@ _WINDOWS: Final = 3
 """A step can be selected while at most this many windows of tokens came after it."""
 _SMALL: Final = 300
 _FEWEST: Final = 70
+_LINES: Final = 4
 _FREE: Final = 600
-"""Where more tokens than this are left free, outputs of up to `_SMALL` tokens keep at least `_FEWEST`."""
+"""Where more tokens than this are left free, outputs of several lines and up to `_SMALL` tokens keep `_FEWEST`."""
 _MARKS: Final = 4
 _TOO_MANY_MARKS: Final = (
     f"the request carries more than {_MARKS} cache breakpoints, which the provider refuses: send turn.marked() of a "
@@ -490,13 +491,14 @@ class Cut:
         return chosen | self._with_small(chosen, room - _FREE)
 
     def _with_small(self, chosen: Mapping[int, int | None], room: int) -> dict[int, int | None]:
-        """Return longer limits for small outputs as far as there is room, the newest first.
+        """Return longer limits for small tables and lists as far as there is room, the newest first.
 
-        What a cut leaves to the next turns is no reason to reduce a table to two lines.
+        What a cut leaves to the next turns is no reason to reduce them to two lines.
         """
         found: dict[int, int | None] = {}
         for at in sorted(chosen, reverse=True):
-            is_small = 0 < max(self.forms.sizes(at), default=0) <= _SMALL and at not in self._superseded
+            is_small = max(self.forms.sizes(at), default=0) <= _SMALL and at not in self._superseded
+            is_small = is_small and self.forms.lines(at) >= _LINES
             if is_small and _is_shorter(chosen[at], _FEWEST):
                 gained = self.forms.tokens(at, _FEWEST) - self.forms.tokens(at, chosen[at])
                 if 0 < gained <= room:

@@ -91,6 +91,11 @@ class Forms:
             self._texts[index] = [count(text) for one in self._history.of(index) for text in self._cut_texts(one)]
         return self._texts[index]
 
+    def lines(self, index: int) -> int:
+        """Return the lines of the longest text that may be cut."""
+        texts = (text for one in self._history.of(index) for text in self._cut_texts(one))
+        return max((text.count("\n") + 1 for text in texts), default=0)
+
     def _cut_texts(self, message: Message) -> list[str]:
         return self._history.format.texts_in(message.view, parts) if (parts := self._parts_of(message)) else []
 
