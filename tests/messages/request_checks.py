@@ -149,9 +149,10 @@ def without_the_users_words(request: Request) -> str | None:
         return None
     system = [at for at, message in enumerate(request.history) if message.get("role") in ("developer", "system")]
     words = {one for at in (*spoken, *system) for one in _belonging(request, at)}
-    tokens = weigh(request.provider, [request.history[at] for at in sorted(words)])
-    present = weigh(request.provider, request.history[_newest_steps(request) :])
-    if tokens > USERS_SHARE * request.budget or present > PRESENT_SHARE * request.budget:
+    tokens = weigh(request.provider, [request.history[at] for at in sorted(words)], [])
+    present = weigh(request.provider, request.history[_newest_steps(request) :], [])
+    room = request.budget - weigh(request.provider, [], request.tools)
+    if tokens > USERS_SHARE * room or present > PRESENT_SHARE * room:
         return None
     lost = [at for at in spoken if at not in request.kept]
     return f"messages {lost} of the user are missing" if lost else None

@@ -20,6 +20,7 @@ import pytest
 from cupel import CompositeScorer, KindScorer, OverflowStrategy, Pipeline, RecencyScorer, ReflexiveScorer
 from cupel.errors import ConfigurationWarning, CupelError, InvalidItemError
 from cupel.messages import MessageSession, PinnedMessagesExceedBudgetError, fit, recall_tool
+from cupel.messages._formats import FORMATS
 from cupel.slicers import CountQuotaEntry, CountQuotaSlice, KnapsackSlice
 from tests.messages.generators import anthropic, bedrock, gemini, openai, responses
 from tests.messages.generators.chance import Chance
@@ -283,7 +284,8 @@ class Conversation:
         """Pass a history that lost its beginning to a copy, shorter than the last one or with new messages."""
         start = self.chance.randint(1, end)
         found = self.history[start : end + self.chance.choice((0, start))]
-        if self.seen != end or not self.asks(found) or found[0] == self.history[0]:
+        same = FORMATS[self.provider].normal
+        if self.seen != end or not self.asks(found) or same(found[0]) == same(self.history[0]):
             return
         with contextlib.suppress(CupelError):
             turn = self.session.copy().fit(found)

@@ -272,21 +272,19 @@ class Conversation:
     def bound(self, history: History, messages: Sequence[Message], notes: Mapping[int, PlacedNote]) -> list[Message]:
         """Return messages with the thinking that is still bound to what comes before it, and without any other.
 
-        A block stays if everything before it is what was sent when it was written. Without a last request, the history
-        is taken to have been sent as it is, up to the first message that this request changes.
+        A block stays if everything before it is what was sent when it was written. Messages that are new, or of which
+        nothing is remembered, are taken to have been sent as they are, up to the first that this request changes.
         """
         if history.options.thinking != "bound":
             return list(messages)
         same = self._unchanged(history, messages, notes)
-        is_append = same == len(self.state.last) and bool(self.state.turns)
+        last = self.state.last
         whole = {one.at: one for one in history.messages}
         again = {one.at for one in messages if one.called_again}
         forms = self._forms(history, again)
         found: list[Message] = []
         for number, one in enumerate(messages):
-            stays = number < same or is_append
-            if self.state.turns and number < same:
-                stays = not self.state.last[number].bare
+            stays = number < same and not (number < len(last) and last[number].bare)
             sent = (
                 one if one.bare != stays else forms.message(whole[one.at], one.limit, bare=not stays, asked=one.asked)
             )
@@ -297,13 +295,18 @@ class Conversation:
     def _unchanged(self, history: History, messages: Sequence[Message], notes: Mapping[int, PlacedNote]) -> int:
         """Return how many of the first messages are as they were when the model wrote what comes after them."""
         last = self.state.last
-        if not self.state.turns:
-            same = [one.at == at and one.limit is None and one.at not in notes for at, one in enumerate(messages)]
-        elif history.opening.digest != self.state.opening:
-            same = []
-        else:
-            same = [_is_same(entry, one, notes.get(one.at)) for entry, one in zip(last, messages, strict=False)]
-        return next((number for number, is_same in enumerate(same) if not is_same), len(same))
+        if self.state.turns and history.opening.digest != self.state.opening:
+            return 0
+        pairs = enumerate(zip(last, messages, strict=False))
+        same = next((n for n, (entry, one) in pairs if not _is_same(entry, one, notes.get(one.at))), len(last))
+        if same < len(last):
+            return same
+        before = last[-1].at if last else -1
+        for one in messages[same:]:
+            if one.at > max(before + 1, self.state.seen) or one.limit is not None or one.at in notes:
+                break
+            before, same = one.at, same + 1
+        return same
 
 
 def _tokens(history: History, enough: int) -> int:
