@@ -337,6 +337,19 @@ def test_thinking_before_a_cut_is_gone_for_good_and_what_is_written_after_it_sta
     assert cuts > 2
 
 
+def test_a_request_that_begins_like_the_last_one_but_omits_new_steps_has_no_thinking_behind_them() -> None:
+    session = MessageSession[Message](900, provider="anthropic", counter=COUNTER)
+    history = thoughtful(20)
+    session.fit(history[:1])
+    model = BoundThinking("anthropic")
+    model.write([], history)
+    turn = session.fit(history)
+    assert turn.action == "append"
+    assert turn.omitted
+    assert model.refused(turn.messages) == []
+    assert thoughts(turn.messages) == []
+
+
 def test_a_history_that_fits_again_is_sent_without_the_thinking_that_was_written_behind_a_cut() -> None:
     session = MessageSession[Message](900, provider="anthropic", counter=COUNTER)
     history = thoughtful(20)
