@@ -82,7 +82,7 @@ def _followed(turn: ReplayedTurn, recording: Recording) -> str | None:
     begun = next(filter(str.strip, text.splitlines()), "").strip()[:60]
     return (
         f"A note tells of {line} and gives it the id {name}: for a call of recall with it, the model gets the "
-        f"{len(text):,} characters that were left out, beginning with {begun}"
+        f"{len(text):,} characters that were left out, beginning with “{begun.rstrip()}…”"
     )
 
 
