@@ -239,6 +239,10 @@ def test_newest_messages_that_cannot_be_sent_are_warned_of(
     assert turn.explain().startswith("Warning: messages[")
 
 
+SPOKEN = {"role": "assistant", "content": None, "audio": {"id": "audio_1"}}
+CALLING = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "function": {"name": "f"}}]}
+
+
 @pytest.mark.parametrize(
     ("history", "provider", "hint"),
     [
@@ -249,6 +253,9 @@ def test_newest_messages_that_cannot_be_sent_are_warned_of(
         ),
         ([{"role": "user", "content": [{"text": "Hi"}]}], "openai", "pass provider='bedrock'"),
         ([{"role": "user", "content": [{"text": "Hi"}]}], "anthropic", "pass provider='bedrock'"),
+        ([SPOKEN], "openai-responses", r"messages\[0\].audio belongs to OpenAI's Chat Completions"),
+        ([CALLING], "openai-responses", r"messages\[0\].tool_calls belongs"),
+        ([{**CALLING, "content": "I look."}], "anthropic", r"messages\[0\].tool_calls belongs"),
     ],
 )
 def test_a_message_of_another_provider_says_which(history: Any, provider: Any, hint: str) -> None:

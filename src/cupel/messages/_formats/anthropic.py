@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cupel._internal.checks import wrong_type
 from cupel.messages._formats import media
-from cupel.messages._formats.chat import CHATS_PARTS, RESPONSES_PARTS, block_list, check_parts, spoken_role
+from cupel.messages._formats.chat import CHATS_PARTS, RESPONSES_PARTS, block_list, check_parts, refuse_chat, spoken_role
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
@@ -85,6 +85,7 @@ def read(message: JSON, path: str, images: media.ImageRule) -> Message:
 
 def check(message: JSON, path: str) -> None:
     """Raise if a call or a result lacks what joins them, or the input of a call is no object."""
+    refuse_chat(message, path)
     check_parts(message, path, CHATS_PARTS | RESPONSES_PARTS)
     for at, block in enumerate(block_list(message.get("content"))):
         given, place = fields(block), f"{path}.content[{at}]"

@@ -18,6 +18,7 @@ LONGEST_WORDS: Final = 160
 CLAUDES_PARTS: Final = frozenset(
     ("document", "image", "mcp_tool_use", "redacted_thinking", "search_result", "server_tool_use", "thinking")
 )
+CHATS_FIELDS: Final = ("audio", "function_call", "tool_calls")
 CHATS_PARTS: Final = frozenset(("file", "image_url"))
 RESPONSES_PARTS: Final = frozenset(("input_file", "input_image", "input_text", "output_text"))
 """Types of parts by which a format is told from others."""
@@ -70,6 +71,13 @@ def spoken_role(message: JSON, path: str, roles: Mapping[str, Role]) -> Role:
         msg = f"{path}.role must not be system: pass the prompt as system=, the messages begin with the user"
         raise InvalidItemError(msg)
     return role_of(message, path, roles)
+
+
+def refuse_chat(message: JSON, path: str) -> None:
+    """Raise if a message of another format has a field in which only Chat Completions keep calls or speech."""
+    if field := next((name for name in CHATS_FIELDS if message.get(name)), None):
+        msg = f"{path}.{field} belongs to OpenAI's Chat Completions: pass provider='openai', or convert the message"
+        raise InvalidItemError(msg)
 
 
 def check_content(message: JSON, path: str) -> None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._internal.checks import wrong_type
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import anthropic, media
-from cupel.messages._formats.chat import CHATS_PARTS, CLAUDES_PARTS, RESPONSES_PARTS, block_list, check_parts
+from cupel.messages._formats.chat import (
+    CHATS_FIELDS,
+    CHATS_PARTS,
+    CLAUDES_PARTS,
+    RESPONSES_PARTS,
+    block_list,
+    check_parts,
+)
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.server_tools import join_server_work, note_server_work
@@ -53,7 +60,7 @@ _BLOCKS: Final = "thinking_blocks"
 _HIDDEN = (_BLOCKS, "reasoning_details")
 """Where gateways keep reasoning with its signatures."""
 BREAKPOINT: Final = {"prompt_cache_breakpoint": {"mode": "explicit"}}
-_FIELDS = ("audio", "function_call", "refusal", "tool_calls")
+_FIELDS = (*CHATS_FIELDS, "refusal")
 """Fields of messages that only this format has."""
 
 

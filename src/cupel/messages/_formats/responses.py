@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from cupel._internal.checks import shown
 from cupel.errors import InvalidItemError
 from cupel.messages._formats import media
-from cupel.messages._formats.chat import CHATS_PARTS, CLAUDES_PARTS, RESPONSES_PARTS, check_parts
+from cupel.messages._formats.chat import CHATS_PARTS, CLAUDES_PARTS, RESPONSES_PARTS, check_parts, refuse_chat
 from cupel.messages._formats.format import Format, NotePlace
 from cupel.messages._formats.marks import FieldMark
 from cupel.messages._formats.openai import (
@@ -142,6 +142,7 @@ def _payload(item: JSON) -> str:
 def check(item: JSON, path: str) -> None:
     """Raise if an item holds Anthropic's calls or results, or lacks what joins a call and its result."""
     refuse_anthropic(item, path)
+    refuse_chat(item, path)
     check_parts(item, path, CLAUDES_PARTS | CHATS_PARTS)
     kind = item.get("type")
     if kind in _PAIRED:
