@@ -103,7 +103,7 @@ class TestDemo:
         assert f"gives it the id {name}: for a call" in page
         assert f"#{name} " in page
         history = json.loads((demo[0] / "cupel-demo" / "conversation.json").read_text())
-        begun = re.search(r"beginning with (.{20})", told)[1]
+        begun = re.search(r"beginning with “(.{20})", told)[1]
         assert begun in " ".join(recall({"id": name}, history).split())
 
     def test_the_files_are_written(self, demo):

@@ -71,7 +71,7 @@ def test_a_report_without_its_run_is_shown_as_it_is(tmp_path):
 
 
 def test_the_page_of_a_sessions_turn_has_the_run_that_cut_its_request(tmp_path):
-    session = MessageSession(8000, provider="openai", counter=CharacterEstimate())
+    session = MessageSession(8000, provider="openai", counter=CharacterEstimate(), forms=False)
     turn = session.fit(conversation()[:120])
     turn.report.save_page(tmp_path / "page.html", title="A turn")
     page = data_of(tmp_path / "page.html")
