@@ -295,6 +295,21 @@ def test_the_pipeline_runs_only_where_a_request_is_cut() -> None:
     assert Counting.pools
 
 
+def test_a_call_that_was_told_of_is_told_of_no_more_when_its_result_has_come() -> None:
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}
+    call = {"type": "function_call", "call_id": "c", "name": "search", "arguments": "{}"}
+    history = [
+        said,
+        call,
+        user("In between."),
+        {"type": "function_call_output", "call_id": "c", "output": "done " * 200},
+    ]
+    session = MessageSession[Message](100, provider="openai-responses", counter=COUNTER)
+    assert session.fit(history[:3]).notes == ("[cupel: 1 earlier step omitted]",)
+    turn = session.fit(history)
+    assert (turn.omitted, turn.notes) == (0, ())
+
+
 # --- thinking that is bound to what came before it ---------------------------------------------------------
 def thinking(number: int) -> Message:
     return {"type": "thinking", "thinking": f"Thought {number}.", "signature": f"s{number}"}

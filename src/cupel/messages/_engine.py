@@ -61,7 +61,9 @@ class Conversation:
             read_history(self.messages, self.reader)  # raises
         if self.reader.ids is not None:
             self.reader.ids.follow(self.messages, self.state.seen if self._continues else 0)
-        history = read_history(self.messages, self.reader, self._continued_view())
+        history = read_history(self.messages, self.reader, view := self._continued_view())
+        if view is not None and not history.sendable():
+            history = read_history(self.messages, self.reader)
         if self.reader.options.framework is None and not history.sendable():
             raise nothing_to_send(history)
         return self._continued(history) or self._cut(history)

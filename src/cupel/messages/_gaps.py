@@ -243,7 +243,8 @@ def untold(history: History, last: Last) -> dict[int, Gap]:
         steps, names = steps + note.steps, names + Counter(note.names)
     for index in range(len(history.units)):
         places = history.places(index)
-        if 0 <= places[0] <= newest and last.limits.keys().isdisjoint(places) and is_noted(history, index):
+        told = any(0 <= at <= newest and at not in last.limits for at in places)  # of a part that was sent, or of all
+        if told and (is_noted(history, index) or history.units[index].is_stale):
             steps -= 1
             names.subtract(step_in(history, index).names)
     found = {holder: Gap(holder=holder, before=(note,)) for holder, note in notes}
