@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
 RESULTS = HERE / "results.json"
 README = HERE.parent / "README.md"
-CACHING_PAGE = DOCS / "explanation" / "caching.md"
+EVIDENCE_PAGE = DOCS / "explanation" / "evidence.md"
 PERFORMANCE_PAGE = DOCS / "explanation" / "performance.md"
 QUALITY_PAGE = DOCS / "explanation" / "choosing-a-slicer.md"
 GROWTH_CHART = DOCS / "assets" / "growth.svg"
@@ -98,18 +98,18 @@ OWN = {
     "sessions": Own(
         HERE / "sessions.json",
         Place(README, "sessions", sessions.summary),
-        Place(CACHING_PAGE, "sessions", sessions.by_kind),
+        Place(EVIDENCE_PAGE, "sessions", sessions.by_kind),
     ),
     "conversation-speed": Own(
         HERE / "conversation_speed.json", Place(PERFORMANCE_PAGE, "conversation-speed", conversation_speed.table)
     ),
     "conversation-peers": Own(
-        HERE / "conversation_peers.json", Place(CACHING_PAGE, "conversation-peers", conversation_peers.table)
+        HERE / "conversation_peers.json", Place(EVIDENCE_PAGE, "conversation-peers", conversation_peers.table)
     ),
     "surprise": Own(
         HERE / "surprise.json",
         Place(README, "surprise", surprise.sentence),
-        Place(CACHING_PAGE, "surprise", surprise.table),
+        Place(EVIDENCE_PAGE, "surprise", surprise.table),
     ),
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -146,6 +147,22 @@ def test_a_table_that_is_made_by_itself_shows_its_own_figures(part):
     assert own.places
     for place in own.places:
         assert own.filled(place) == place.page.read_text("utf-8")
+
+
+def test_every_table_between_marks_is_one_that_a_part_writes(monkeypatch):
+    written = [(place.page, place.mark) for own in bench.OWN.values() for place in own.places]
+    found = json.loads(bench.RESULTS.read_text("utf-8"))
+    for path, fill in ((bench.PERFORMANCE_PAGE, bench.performance_page), (bench.QUALITY_PAGE, bench.quality_page)):
+        names: list[str] = []
+        monkeypatch.setattr(tables, "put", lambda page, name, _, names=names: names.append(name) or page)
+        fill("", found)
+        written += [(path, name) for name in names]
+    marked = [
+        (path, name)
+        for path in (bench.README, *bench.DOCS.rglob("*.md"))
+        for name in re.findall("<!-- begin: (.+) -->", path.read_text("utf-8"))
+    ]
+    assert sorted(marked) == sorted(written)
 
 
 def test_the_committed_figures_cover_every_row_and_size():
