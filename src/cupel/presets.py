@@ -88,7 +88,7 @@ def conversation() -> Pipeline:
 
     >>> from cupel import presets
     >>> presets.conversation().scorer
-    ReuseScorer(calls=8, words=4.0)
+    ReuseScorer(calls=8, words=8.0)
     """
     return Pipeline(
         scorer=ReuseScorer(),

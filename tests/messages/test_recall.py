@@ -61,7 +61,7 @@ def pages(answer: Any, call: dict[str, Any]) -> list[str]:
     while True:
         page = answer(call)
         below = BELOW.search(page)
-        if below is None:
+        if below is None or below.start() == 0:  # the text itself may end with such a line: it was a page once
             return [*found, page]
         found.append(page[: below.start() + bool(below[1])])
         call = {**call, "line": int(below[1])} if below[1] else {"id": below[2]}

@@ -71,16 +71,13 @@ def _found(item: Item, items: Sequence[Item]) -> tuple[int, int, float, int]:
 
 def _value(spec: Mapping[str, Any], item: Item, items: Sequence[Item]) -> float:
     age, uses, repeated, said = _found(item, items)
-    doublings = 0
-    while 2 ** (doublings + 1) <= age:
-        doublings += 1
-    since = 1.5 * 2**doublings - 1.5
+    since = age - 1
     if uses == 0:
         rate = 0.4 / (1 + since / 2) / math.sqrt(1 + since / 2)
     else:
         rate = min(1.0, 0.2 * (1 + min(uses, 2)) / math.sqrt(1 + since / 4))
     chance = 1.0 - math.pow(1.0 - rate, min(spec.get("calls", 8), 10**9))
-    words = float(spec.get("words", 4.0))
+    words = float(spec.get("words", 8.0))
     most = max(words, 1.0)
     tokens = max(item.tokens if item.original_tokens is None else item.original_tokens, 0)
     shown = math.sqrt(tokens) * (1.0 - repeated) * chance

@@ -121,9 +121,10 @@ def test_a_shortened_item_counts_with_the_length_that_it_had():
     assert ReuseScorer().score_all(items) == [1.0, 1.0, 0.1]
 
 
-def test_steps_that_were_used_alike_have_the_same_score_in_any_order():
-    items = [step({"age": age, "uses": uses}) for age, uses in ((4, 2), (7, 5), (5, 3), (7, 2))]
-    assert ReuseScorer().score_all(items) == [1.0] * 4
+def test_steps_that_were_used_often_are_alike_and_of_those_used_alike_the_newer_scores_higher():
+    items = [step({"age": age, "uses": uses}) for age, uses in ((4, 2), (4, 5), (5, 3), (5, 2), (6, 9))]
+    often, alike, older, same, oldest = ReuseScorer().score_all(items)
+    assert 1.0 == often == alike > older == same > oldest > 0.0
 
 
 def test_metadata_counts_more_than_the_order_of_time():

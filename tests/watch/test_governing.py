@@ -386,7 +386,7 @@ def test_a_billing_block_that_changes_does_not_rewrite_the_window():
         assert len(sessions) == 1
 
 
-def test_an_edited_message_becomes_a_branch_that_continues_from_the_state():
+def test_an_edited_message_becomes_a_branch_of_its_own():
     with running(reply_to) as upstream, proxied(upstream.url, budget=BUDGET) as proxy:
         first = history("openai", 12)
         httpx.post(proxy.url + PATHS["openai"], json=body("openai", first))
@@ -396,7 +396,7 @@ def test_an_edited_message_becomes_a_branch_that_continues_from_the_state():
         proxy.turns(2)
         assert [(branch.parent, branch.forked) for branch in proxy.branches] == [(None, 0), ("0", len(first) - 1)]
         one, two = (request.json["messages"] for request in upstream.received)
-        assert one[:3] == two[:3]
+        assert (one[0], two[-1]) == (two[0], edited[-1])
 
 
 def test_sessions_that_were_put_aside_continue_as_before(monkeypatch):

@@ -46,19 +46,12 @@ if TYPE_CHECKING:
 
 _LIMITS: Final = (160, 32, 8)
 """Texts of older steps may be cut to these parts of the window."""
-_SPARED: Final = 0.6
-"""Of the room that is free beside what must stay, a cut fills all beyond this share of the whole room."""
 _SHRINKS: Final = 0.8
 """A form that keeps more of the tokens than this is not offered."""
-_WORDS: Final = 30
+_WORDS: Final = 10
 """So many tokens of words beside the calls, which every form keeps, are worth as much as the rest of a step."""
 _WINDOWS: Final = 3
 """A step can be selected while at most this many windows of tokens came after it."""
-_SMALL: Final = 300
-_FEWEST: Final = 70
-_LINES: Final = 4
-_FREE: Final = 600
-"""Where more tokens than this are left free, outputs of several lines and up to `_SMALL` tokens keep `_FEWEST`."""
 _MARKS: Final = 4
 _TOO_MANY_MARKS: Final = (
     f"the request carries more than {_MARKS} cache breakpoints, which the provider refuses: send turn.marked() of a "
@@ -307,7 +300,7 @@ class Cut:
 
     def _spare(self, free: int) -> int:
         """Return the tokens that a cut leaves to the next turns, of those that are free beside what must stay."""
-        return int((1 - self.terms.keep) * min(free, _SPARED * self.room.soft))
+        return int((1 - self.terms.keep) * free)
 
     def _query(self) -> str | None:
         if self.terms.pipeline is None:
@@ -474,11 +467,9 @@ class Cut:
         present = self.present(self.room.soft)
         newest = present.newest()
         for index in sorted(chosen, reverse=True):
-            limit = chosen[index]
-            if limit is None or index in self._superseded:
-                continue
-            stays, base = index in newest or index in selection.held, present.base(index)
-            if not stays and (limit != base or self.last.limits.get(self.history.places(index)[-1], -1) == limit):
+            limit, base = chosen[index], present.base(index)
+            may_grow = index in newest or index in selection.held or limit == base
+            if limit is None or index in self._superseded or not may_grow:
                 continue
             longer = present.lengthened(index, limit, left)
             if index in newest and _is_shorter(longer, base):
@@ -488,23 +479,7 @@ class Cut:
                 gained = self.forms.tokens(index, longer) - self.forms.tokens(index, limit)
                 left, room = left - gained, room - gained
                 chosen[index] = longer
-        return chosen | self._with_small(chosen, room - _FREE)
-
-    def _with_small(self, chosen: Mapping[int, int | None], room: int) -> dict[int, int | None]:
-        """Return longer limits for small tables and lists as far as there is room, the newest first.
-
-        What a cut leaves to the next turns is no reason to reduce them to two lines.
-        """
-        found: dict[int, int | None] = {}
-        for at in sorted(chosen, reverse=True):
-            is_small = max(self.forms.sizes(at), default=0) <= _SMALL and at not in self._superseded
-            is_small = is_small and self.forms.lines(at) >= _LINES
-            if is_small and _is_shorter(chosen[at], _FEWEST):
-                gained = self.forms.tokens(at, _FEWEST) - self.forms.tokens(at, chosen[at])
-                if 0 < gained <= room:
-                    room -= gained
-                    found[at] = _FEWEST
-        return found
+        return chosen
 
 
 def _kept_score(share: float) -> float:

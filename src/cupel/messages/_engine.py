@@ -240,7 +240,7 @@ class Conversation:
             # A history that goes back is read as a whole, so what was omitted is counted anew.
             told = self.kept if self._continues else ()
             notes = {entry.at: entry.note for entry in told if entry.note is not None}
-            last = Last({entry.at: entry.limit for entry in self.kept}, notes)
+            last = Last({entry.at for entry in self.kept}, notes)
             if not is_complete and history.options.thinking == "bound":
                 start = min(self._recent(room), self.kept[-1].at + 1)
                 positions = {entry.at for entry in self.kept} | self._waiting | {*range(start, len(self.messages))}

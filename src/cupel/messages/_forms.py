@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cupel.messages._units import Message
     from cupel.shorten import Shortener
 
-LEAST_LIMIT: Final = 40
+LEAST_LIMIT: Final = 70
 """Texts of older steps are cut to no fewer tokens; the outputs of calls that were made again later, to these."""
 _LONGEST_QUESTION = 300
 """Characters of a message of the user that tells which lines of an output matter; a longer one matches too many."""
@@ -90,11 +90,6 @@ class Forms:
             count = self._history.counter.count
             self._texts[index] = [count(text) for one in self._history.of(index) for text in self._cut_texts(one)]
         return self._texts[index]
-
-    def lines(self, index: int) -> int:
-        """Return the lines of the longest text that may be cut."""
-        texts = (text for one in self._history.of(index) for text in self._cut_texts(one))
-        return max((text.count("\n") + 1 for text in texts), default=0)
 
     def _cut_texts(self, message: Message) -> list[str]:
         return self._history.format.texts_in(message.view, parts) if (parts := self._parts_of(message)) else []

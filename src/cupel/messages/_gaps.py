@@ -18,6 +18,7 @@ from cupel.messages._reading import ONLY_A_NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
 
     from cupel.messages._history import History
     from cupel.messages._units import Message
@@ -54,8 +55,8 @@ class Note(msgspec.Struct, frozen=True, array_like=True):
 class Last(NamedTuple):
     """The last request, as far as the next one depends on it."""
 
-    limits: Mapping[int, int | None] = MappingProxyType({})
-    """The limits of its messages' texts, by position; None for whole texts."""
+    sent: AbstractSet[int] = frozenset()
+    """The positions of its messages."""
     notes: Mapping[int, Note] = MappingProxyType({})
     """Its notes, by the positions of the messages that they were in, or preceded."""
 
@@ -243,7 +244,7 @@ def untold(history: History, last: Last) -> dict[int, Gap]:
         steps, names = steps + note.steps, names + Counter(note.names)
     for index in range(len(history.units)):
         places = history.places(index)
-        told = any(0 <= at <= newest and at not in last.limits for at in places)  # of a part that was sent, or of all
+        told = any(0 <= at <= newest and at not in last.sent for at in places)  # of a part that was sent, or of all
         if told and (is_noted(history, index) or history.units[index].is_stale):
             steps -= 1
             names.subtract(step_in(history, index).names)

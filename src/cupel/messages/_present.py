@@ -29,6 +29,8 @@ NEWEST_WORDS: Final = 3
 """The newest messages of the user, and the first, are in every request."""
 SHORTEST_USER: Final = 100
 """Messages of the user of at most this many tokens are never cut, and longer ones to no fewer while that is enough."""
+_FEWEST_WORDS: Final = 40
+"""Longer messages of the user are cut to this many tokens before one leaves."""
 MESSAGE_FRAME: Final = 4
 """Tokens around the text of a message."""
 _CUTS = 3
@@ -165,7 +167,7 @@ class Present:
             held = self._with_shorter_outputs(held, shortest=shortest)
             held = self._with_shorter_words(held, users, self._excess(held))
             might_leave = [index for index in users if index not in self.needed(set())]
-            held = self._with_shorter_words(held, might_leave, self._excess(held), LEAST_LIMIT)
+            held = self._with_shorter_words(held, might_leave, self._excess(held), _FEWEST_WORDS)
         return held if self._excess(held) <= 0 else None
 
     def needed(self, wanted: AbstractSet[int]) -> set[int]:

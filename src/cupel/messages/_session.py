@@ -63,8 +63,7 @@ class MessageSession(Generic[M]):
         policy: selects the steps where a request is cut; by default `presets.conversation()`.
         provider: the format of the history; recognised if it is not named.
         prices: how the provider caches; by default, as the provider does.
-        keep: the share of the room that a cut fills, beside what must stay; the rest is for the next turns, at most
-            1 - `keep` of 60 % of the room.
+        keep: the share of the free room that a cut fills, beside what must stay; the rest is for the next turns.
         note: writes the note on omitted messages: `note(messages, previous)` gets the newly omitted messages and its
             own previous answer, and returns at most a twentieth of the budget. It may be asynchronous for `afit`.
         observation: returns True for user messages that are tool outputs, for agents that send them that way.
@@ -233,7 +232,7 @@ class MessageSession(Generic[M]):
         """Return the gaps that the caller's function writes a note on, with its two arguments."""
         if self._note is None:
             return []
-        known, last = cut.last.limits, max(cut.last.limits, default=-1)
+        known, last = cut.last.sent, max(cut.last.sent, default=-1)
         asked: list[tuple[Gap, list[Any], str | None]] = []
         messages = {one.at: one.source for one in cut.history.messages}
         for gap in selection.gaps:

@@ -141,11 +141,11 @@ class ReuseScorer(PassScorer):
     >>> old = {"cupel:reuse": {"age": 9, "uses": 0, "repeated": 0}}
     >>> used = {"cupel:reuse": {"age": 9, "uses": 2, "repeated": 0}}
     >>> [round(score, 2) for score in ReuseScorer().score_all([ContextItem("a", 50, metadata=m) for m in (old, used)])]
-    [0.2, 1.0]
+    [0.26, 1.0]
     """
 
     calls: int = 8
-    words: float = 4.0
+    words: float = 8.0
 
     def __post_init__(self) -> None:
         calls = as_integer("calls", self.calls, least=1, error=ScorerConfigError)
@@ -179,7 +179,7 @@ def _rate(reuse: Reuse) -> float:
     A step that was used at once and again stays in use for long; one that was not is hardly ever used ten steps later.
     """
     uses = min(reuse.uses, _OFTEN)
-    age = 1.5 * (1 << (reuse.age.bit_length() - 1)) - 1.5
+    age = reuse.age - 1
     if uses:
         return min(1.0, 0.2 * (1 + uses) / sqrt(1 + age / 4))
     return 0.4 / (1 + age / 2) / sqrt(1 + age / 2)

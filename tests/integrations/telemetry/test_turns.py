@@ -56,7 +56,7 @@ def test_omitted_and_shortened_messages_are_counted(recorded):
     turns, spans = recorded
     counted = [(s.attributes["cupel.turn.omitted"], s.attributes["cupel.turn.shortened"]) for s in spans]
     assert counted == [(turn.omitted, len(turn.shortened)) for turn in turns]
-    assert counted[-1] == (20, 2)
+    assert counted[-1] == (22, 1)
 
 
 def test_no_content_is_recorded(recorded):
