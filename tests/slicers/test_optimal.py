@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import cupel.policy
-import cupel.slicers._optimizer as search
+import cupel.slicers._optimal as search
 from cupel import (
     ContextBudget,
     ContextItem,
@@ -239,7 +239,7 @@ def test_a_failed_run_is_not_read_as_an_answer(monkeypatch, failing):
     best = certificate(OptimalSlice(limits, gap=0.0), scored, 5_500)
     run = search.run_solver
     monkeypatch.setattr(
-        search, "run_solver", lambda *model: None if (len(model) > 2) is (failing == "branch") else run(*model)
+        search, "run_solver", lambda *model: None if (len(model) > 1) is (failing == "branch") else run(*model)
     )
     kept = certificate(OptimalSlice(limits, gap=0.0), scored, 5_500)
     assert 0 < kept.value <= best.value <= kept.bound
