@@ -179,6 +179,13 @@ def test_minima_are_kept_in_their_order_and_shortfalls_reported():
     assert contents(found) == ["b", "b2"]
 
 
+def test_a_shortfall_counts_the_items_selected():
+    items = [item("a", 6, 0.2, "A"), item("b", 7, 0.1, "B"), item("b2", 6, 0.1, "B")]
+    found = report(items, 15, [KindLimit("B", min_tokens=4), KindLimit("A", 2, 2)])
+    assert contents(found) == ["a", "b2"]
+    assert found.count_requirement_shortfalls == (CountRequirementShortfall("A", 2, 1),)
+
+
 @pytest.mark.parametrize(("limit", "message"), [
     (KindLimit("A", 3), "OptimalSlice: found 1 items of kind 'A' that fit, but min_count is 3"),
     (KindLimit("A", min_tokens=9), "OptimalSlice: found 6 tokens of kind 'A' that fit, but min_tokens is 9"),

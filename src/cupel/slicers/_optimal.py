@@ -118,7 +118,7 @@ class OptimalSlice(PreparingSlicer):
         return OptimalChooser(self, candidates)
 
 
-class _Row(NamedTuple):
+class _Limit(NamedTuple):
     """A limit of one kind, counted in entities or in tokens."""
 
     kind: ContextKind
@@ -127,16 +127,16 @@ class _Row(NamedTuple):
     """The most that may be in; of a minimum the least, as a negative number."""
 
 
-def _rows(limits: Sequence[KindLimit]) -> Iterator[_Row]:
+def _each(limits: Sequence[KindLimit]) -> Iterator[_Limit]:
     """Yield the maxima and after them the minima, each in the order of the limits."""
     for limit in limits:
         for in_tokens, most in ((False, limit.max_count), (True, limit.max_tokens)):
             if most is not None:
-                yield _Row(limit.kind, in_tokens, most)
+                yield _Limit(limit.kind, in_tokens, most)
     for limit in limits:
         for in_tokens, least in ((False, limit.min_count), (True, limit.min_tokens)):
             if least:
-                yield _Row(limit.kind, in_tokens, -least)
+                yield _Limit(limit.kind, in_tokens, -least)
 
 
 class OptimalChooser(Chooser):
@@ -145,22 +145,22 @@ class OptimalChooser(Chooser):
     def __init__(self, slicer: OptimalSlice, candidates: Candidates) -> None:
         self._slicer = slicer
         self._candidates = candidates
-        self._rows = [*_rows(slicer.limits)]
-        self._minima = [row for row in self._rows if row.bound < 0]
+        self._limits = [*_each(slicer.limits)]
+        self._minima = [limit for limit in self._limits if limit.bound < 0]
         self._columns: list[tuple[Form, ...]] = []
         """The forms that each column of the problem takes together."""
         groups = [*(self._plain() if candidates.relations is None else self._related(candidates.relations))]
         values = [sum(int(form.value) for form in forms) for forms in self._columns]
         each = ([self._amounts(form.position) for form in forms] for forms in self._columns)
         amounts = [tuple(map(sum, zip(*own, strict=True))) for own in each]
-        bounds = [0, *(row.bound for row in self._rows)]
+        bounds = [0, *(limit.bound for limit in self._limits)]
         self._problem = Problem(groups, values, amounts, bounds, len(bounds) - len(self._minima))
         self._everything = max(1, self._problem.most([tokens for tokens, *_ in amounts]))
         """The tokens of all candidates in their largest forms; more room changes nothing."""
 
     def _plain(self) -> Iterator[ColumnGroup]:
         """Make a group of each candidate that a choice may gain from."""
-        wanted = {row.kind.key for row in self._minima}
+        wanted = {limit.kind.key for limit in self._minima}
         tokens, scores = self._candidates.tokens, self._candidates.scores
         for position, (cost, score, item) in enumerate(zip(tokens, scores, self._candidates.items, strict=True)):
             value = scaled_score(score)
@@ -181,7 +181,7 @@ class OptimalChooser(Chooser):
         """Leave out forms that cost no less than another and are worth no more, unless tokens are wanted."""
         kind = self._candidates.items[forms[0].position].kind
         scaled = [Form(form.position, form.tokens, scaled_score(form.value)) for form in forms]
-        is_wanted = any(row.in_tokens and row.kind == kind for row in self._minima)
+        is_wanted = any(limit.in_tokens and limit.kind == kind for limit in self._minima)
         return scaled if is_wanted else rising_forms(scaled)
 
     def _column(self, *forms: Form) -> int:
@@ -193,15 +193,15 @@ class OptimalChooser(Chooser):
         """Return how much a candidate adds to the tokens and to each limit; a minimum counts negative."""
         tokens, kind = self._candidates.tokens[position], self._candidates.items[position].kind.key
         amounts = [tokens]
-        for row in self._rows:
-            own = 0 if row.kind.key != kind else tokens if row.in_tokens else 1
-            amounts.append(-own if row.bound < 0 else own)
+        for limit in self._limits:
+            own = 0 if limit.kind.key != kind else tokens if limit.in_tokens else 1
+            amounts.append(-own if limit.bound < 0 else own)
         return amounts
 
     def __call__(self, budget: ContextBudget) -> Selection:
         """Solve for one target; an empty pool or target chooses nothing and is short of nothing (ruling 5.26)."""
         target = min(budget.target_tokens, self._everything)
-        found, added = Optimum((), 0, 0), [0] * len(self._rows)
+        found, added = Optimum((), 0, 0), [0] * len(self._limits)
         counts: tuple[CountRequirementShortfall, ...] = ()
         tokens: tuple[TokenRequirementShortfall, ...] = ()
         if target > 0 and self._candidates.items:
@@ -216,23 +216,23 @@ class OptimalChooser(Chooser):
         self, added: list[int]
     ) -> tuple[tuple[CountRequirementShortfall, ...], tuple[TokenRequirementShortfall, ...]]:
         """Return the minima that were not reached; raise if that is not allowed."""
-        short = [(row, -got) for row, got in zip(self._rows, added, strict=True) if got > row.bound]
+        short = [(limit, -got) for limit, got in zip(self._limits, added, strict=True) if got > limit.bound]
         if short and self._slicer.scarcity is ScarcityBehavior.THROW:
             (kind, in_tokens, bound), got = short[0]
             raise ScarcityError("OptimalSlice", kind.value, got, -bound, "min_tokens" if in_tokens else "min_count")
-        counts = [CountRequirementShortfall(row.kind.value, -row.bound, got) for row, got in short if not row.in_tokens]
-        tokens = [TokenRequirementShortfall(row.kind.value, -row.bound, got) for row, got in short if row.in_tokens]
+        counts = (CountRequirementShortfall(own.kind.value, -own.bound, got) for own, got in short if not own.in_tokens)
+        tokens = (TokenRequirementShortfall(own.kind.value, -own.bound, got) for own, got in short if own.in_tokens)
         return tuple(counts), tuple(tokens)
 
     def _limit_reached(self, target: int, added: list[int], position: int) -> ExclusionReason | None:
         """Return the limit of the kind as the reason if it leaves no room and the item alone would fit."""
         tokens, *more = self._amounts(position)
         kind = self._candidates.items[position].kind.value
-        for row, got, own in zip(self._rows, added, more, strict=True):  # a number of items comes before its tokens
-            if tokens <= target and row.bound >= 0 and got + own > row.bound:
-                if row.in_tokens:
-                    return QuotaCapExceeded(kind, row.bound, got + own)
-                return CountCapExceeded(kind, row.bound, got)
+        for limit, got, own in zip(self._limits, added, more, strict=True):  # a kind's items come before its tokens
+            if tokens <= target and limit.bound >= 0 and got + own > limit.bound:
+                if limit.in_tokens:
+                    return QuotaCapExceeded(kind, limit.bound, got + own)
+                return CountCapExceeded(kind, limit.bound, got)
         return None
 
     def span(self, budget: ContextBudget) -> Span:
