@@ -583,23 +583,26 @@ def load_solver() -> Any:
 def run_solver(problem: Problem, start: Columns | None = None, gap: float = 0.0) -> Solved | None:
     """Solve the relaxation, or from a known choice in whole columns; None if HiGHS failed, which proves nothing."""
     columns = [*chain(*chain(*problem.groups))]
+    count, places = len(columns), {column: place for place, column in enumerate(columns)}
     values, limits = [problem.values[column] for column in columns], [*rows(problem)]
     scale = max(1.0, max(values, default=0) / _LARGEST)
     highspy = load_solver()
-    model = _model(highspy, {column: -value / scale for column, value in zip(columns, values, strict=True)}, limits)
-    # The dense row of the capacity makes presolve most of a relaxation's time.
-    options: dict[str, Any] = {"presolve": "off", "solver": "simplex"}
-    if start is not None:
-        model.integrality_ = [highspy.HighsVarType.kInteger] * len(columns)
-        tolerances = dict.fromkeys(("mip_feasibility_tolerance", "primal_feasibility_tolerance"), 1e-9)
-        options = {"mip_rel_gap": gap, "mip_abs_gap": 0.5, **tolerances}
+    options: dict[str, Any] = {"output_flag": False, "parallel": "off", "random_seed": 0}
+    if start is None:  # the dense row of the capacity makes presolve most of a relaxation's time
+        options |= {"presolve": "off", "solver": "simplex"}
+    else:
+        options |= dict.fromkeys(("mip_feasibility_tolerance", "primal_feasibility_tolerance"), 1e-9)
+        options |= {"mip_rel_gap": gap, "mip_abs_gap": 0.5}
     for threads in (1, 0):  # one thread fails where other code in the process has started HiGHS with more
         solver = highspy.Highs()
-        fixed = {"output_flag": False, "parallel": "off", "random_seed": 0, "threads": threads}
-        for name, value in {**fixed, **options}.items():
+        for name, value in {**options, "threads": threads}.items():
             solver.setOptionValue(name, value)
-        solver.passModel(model)
+        solver.addVars(count, [0.0] * count, [1.0] * count)
+        solver.changeColsCost(count, range(count), [-value / scale for value in values])  # HiGHS minimises
+        for factors, least, most in limits:
+            solver.addRow(least, most, len(factors), [places[column] for column in factors], [*factors.values()])
         if start is not None:
+            solver.changeColsIntegrality(count, range(count), [int(highspy.HighsVarType.kInteger)] * count)
             known, taken = highspy.HighsSolution(), {*chain(*start)}
             known.col_value = [float(column in taken) for column in columns]
             solver.setSolution(known)
@@ -611,19 +614,3 @@ def run_solver(problem: Problem, start: Columns | None = None, gap: float = 0.0)
             bound = -solver.getInfo().mip_dual_bound if is_exact else inf
             return Solved(dict(zip(columns, found.col_value, strict=True)), prices, bound)
     return None
-
-
-def _model(highspy: Any, costs: dict[int, float], limits: list[Row]) -> Any:
-    """Write columns between 0 and 1 and rows as the solver's model, which minimises."""
-    places = {column: place for place, column in enumerate(costs)}
-    model = highspy.HighsLp()
-    model.num_col_, model.num_row_ = len(costs), len(limits)
-    model.col_cost_, model.col_lower_, model.col_upper_ = [*costs.values()], [0.0] * len(costs), [1.0] * len(costs)
-    model.row_lower_, model.row_upper_ = [least for _, least, _ in limits], [most for _, _, most in limits]
-    matrix = model.a_matrix_
-    matrix.format_ = highspy.MatrixFormat.kRowwise
-    matrix.num_col_, matrix.num_row_ = len(costs), len(limits)
-    matrix.start_ = [0, *accumulate(len(factors) for factors, _, _ in limits)]
-    matrix.index_ = [places[column] for factors, _, _ in limits for column in factors]
-    matrix.value_ = [float(factor) for factors, _, _ in limits for factor in factors.values()]
-    return model
