@@ -366,9 +366,13 @@ class Priced:
 
 def price_of_capacity(problem: Problem) -> float:
     """Return the price of a token at which the capacity would just be used up if forms could be cut."""
-    steps = sorted(chain(*(_steps(problem, group) for group in problem.groups)), key=itemgetter(0), reverse=True)
-    left = accumulate((tokens for _, tokens in steps), sub, initial=problem.bounds[0])
-    return next((price for (price, _), rest in zip(steps, [*left][1:], strict=True) if rest < 0), 0.0)
+    left = problem.bounds[0]
+    steps = chain(*(_steps(problem, group) for group in problem.groups))
+    for price, tokens in sorted(steps, key=itemgetter(0), reverse=True):
+        left -= tokens
+        if left < 0:
+            return price
+    return 0.0
 
 
 def _steps(problem: Problem, group: ColumnGroup) -> list[tuple[float, int]]:
@@ -378,12 +382,12 @@ def _steps(problem: Problem, group: ColumnGroup) -> list[tuple[float, int]]:
         ((column,),) = group
         return [(density(values[column], amounts[column][0]), amounts[column][0])]
     entities = [useful_forms(Form(column, amounts[column][0], values[column]) for column in own) for own in group]
-    pairs = [pair for own in entities for pair in pairwise(own)]
-    pairs.sort(key=lambda pair: density(pair[1].value - pair[0].value, pair[1].tokens - pair[0].tokens), reverse=True)
     least, value = sum(own[0].tokens for own in entities), fsum(own[0].value for own in entities)
-    tokens = [0, *accumulate((high.tokens - low.tokens for low, high in pairs), initial=least)]
-    worths = [0.0, *accumulate((high.value - low.value for low, high in pairs), initial=value)]
-    steps = [(worths[end] - worths[at], tokens[end] - tokens[at]) for at, end in pairwise(hull(tokens, worths))]
+    larger = [(high.value - low.value, high.tokens - low.tokens) for own in entities for low, high in pairwise(own)]
+    larger.sort(key=lambda step: density(*step), reverse=True)
+    worths = [0.0, *accumulate((gain for gain, _ in larger), initial=value)]
+    tokens = [0, *accumulate((cost for _, cost in larger), initial=least)]
+    steps = ((worths[end] - worths[at], tokens[end] - tokens[at]) for at, end in pairwise(hull(tokens, worths)))
     return [(density(gain, cost), cost) for gain, cost in steps]
 
 
