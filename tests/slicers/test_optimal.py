@@ -283,6 +283,15 @@ def test_the_largest_numbers(exact):
     assert found.value == found.bound == 2**63 - 1 + 10**16 + 7500
 
 
+def test_amounts_that_the_solver_refuses_prove_what_a_price_proves():
+    pytest.importorskip("highspy")
+    scored = [ScoredItem(item(f"item {n}", 10**15, 0.5), score) for n, score in enumerate((1e300, 1e6))]
+    limits, target = [KindLimit("Message", max_count=3, max_tokens=1 << 40)], 13 * 10**14
+    assert certificate(OptimalSlice(limits), scored, target) == certificate(
+        OptimalSlice(limits, exact=False), scored, target
+    )
+
+
 def test_the_choice_settles_where_everything_fits():
     from cupel._internal.columns import Candidates
 

@@ -127,7 +127,7 @@ class _Limit(NamedTuple):
     """The most that may be in; of a minimum the least, as a negative number."""
 
 
-def _each(limits: Sequence[KindLimit]) -> Iterator[_Limit]:
+def _split(limits: Sequence[KindLimit]) -> Iterator[_Limit]:
     """Yield the maxima and after them the minima, each in the order of the limits."""
     for limit in limits:
         for in_tokens, most in ((False, limit.max_count), (True, limit.max_tokens)):
@@ -145,7 +145,7 @@ class OptimalChooser(Chooser):
     def __init__(self, slicer: OptimalSlice, candidates: Candidates) -> None:
         self._slicer = slicer
         self._candidates = candidates
-        self._limits = [*_each(slicer.limits)]
+        self._limits = [*_split(slicer.limits)]
         self._minima = [limit for limit in self._limits if limit.bound < 0]
         self._columns: list[tuple[Form, ...]] = []
         """The forms that each column of the problem takes together."""
@@ -523,7 +523,7 @@ def _priced(problem: Problem, *, exact: bool) -> Priced:
 
 
 def _fillings(found: Priced, choice: Columns) -> Iterator[Columns]:
-    """Fill in order, minima first, and on top of a choice."""
+    """Yield what fits in the order, with the groups for minima first, and on top of a choice."""
     yield _Filling(found).fill(found.order)
     if len(found.problem.bounds) > found.problem.maxima:
         yield _Filling(found).fill(found.minima_first())
@@ -588,7 +588,7 @@ def run_solver(problem: Problem, start: Columns | None = None, gap: float = 0.0)
     """Solve the relaxation, or from a known choice in whole columns; None if HiGHS failed, which proves nothing."""
     columns = [*chain(*chain(*problem.groups))]
     count, places = len(columns), {column: place for place, column in enumerate(columns)}
-    values, limits = [problem.values[column] for column in columns], [*rows(problem)]
+    values, all_rows = [problem.values[column] for column in columns], [*rows(problem)]
     scale = max(1.0, max(values, default=0) / _LARGEST)
     highspy = load_solver()
     options: dict[str, Any] = {"output_flag": False, "parallel": "off", "random_seed": 0}
@@ -603,17 +603,19 @@ def run_solver(problem: Problem, start: Columns | None = None, gap: float = 0.0)
             solver.setOptionValue(name, value)
         solver.addVars(count, [0.0] * count, [1.0] * count)
         solver.changeColsCost(count, range(count), [-value / scale for value in values])  # HiGHS minimises
-        for factors, least, most in limits:
+        for factors, least, most in all_rows:
             solver.addRow(least, most, len(factors), [places[column] for column in factors], [*factors.values()])
         if start is not None:
             solver.changeColsIntegrality(count, range(count), [int(highspy.HighsVarType.kInteger)] * count)
             known, taken = highspy.HighsSolution(), {*chain(*start)}
             known.col_value = [float(column in taken) for column in columns]
             solver.setSolution(known)
-        if solver.run() != highspy.HighsStatus.kError and solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+        is_complete = solver.getNumRow() == len(all_rows)  # HiGHS refuses factors from 10^15 up
+        is_error = solver.run() == highspy.HighsStatus.kError
+        if is_complete and not is_error and solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
             found = solver.getSolution()
             prices = [-price * scale for price in found.row_dual][-len(problem.bounds) :]
-            largest = max(map(abs, chain(values, *(factors.values() for factors, _, _ in limits))), default=0)
+            largest = max(map(abs, chain(values, *(factors.values() for factors, _, _ in all_rows))), default=0)
             is_exact = largest <= _LARGEST and largest * len(values) <= _LARGEST << 10
             bound = -solver.getInfo().mip_dual_bound if is_exact else inf
             return Solved(dict(zip(columns, found.col_value, strict=True)), prices, bound)
