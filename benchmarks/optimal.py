@@ -19,7 +19,7 @@ from cupel import ContextBudget, ContextItem, GreedySlice, KindLimit, OptimalSli
 from cupel._internal.columns import Candidates, scaled_score
 from cupel.slicers import Slicer
 from cupel.slicers import _optimal as chooser_module
-from cupel.slicers._optimizer import Core, Problem, run_solver
+from cupel.slicers._optimal import Problem, run_solver
 
 SIZES = (200, 500, 2_000)
 SMALL = (30, 60, 200)
@@ -157,14 +157,13 @@ def _whole(slicer: OptimalSlice, candidates: Candidates, budget: ContextBudget) 
     chooser = slicer.prepare(candidates)
     solve: Callable[..., Any] = chooser_module.solve
     try:
-        chooser_module.solve = lambda problem, effort: caught.append(problem) or solve(problem, effort)  # type: ignore[assignment]
+        chooser_module.solve = lambda problem, slicer: caught.append(problem) or solve(problem, slicer)  # type: ignore[assignment]
         chooser(budget)
     finally:
         chooser_module.solve = solve
     (problem,) = caught
     start = time.process_time()
-    groups = problem.groups
-    run_solver(problem, Core(groups, [False] * len(groups)), [()] * len(groups), slicer.gap)
+    run_solver(problem, [()] * len(problem.groups), slicer.gap)
     return (time.process_time() - start) * 1_000
 
 

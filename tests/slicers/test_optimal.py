@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import cupel.policy
-import cupel.slicers._optimizer as search
+import cupel.slicers._optimal as search
 from cupel import (
     ContextBudget,
     ContextItem,
@@ -179,6 +179,13 @@ def test_minima_are_kept_in_their_order_and_shortfalls_reported():
     assert contents(found) == ["b", "b2"]
 
 
+def test_a_shortfall_counts_the_items_selected():
+    items = [item("a", 6, 0.2, "A"), item("b", 7, 0.1, "B"), item("b2", 6, 0.1, "B")]
+    found = report(items, 15, [KindLimit("B", min_tokens=4), KindLimit("A", 2, 2)])
+    assert contents(found) == ["a", "b2"]
+    assert found.count_requirement_shortfalls == (CountRequirementShortfall("A", 2, 1),)
+
+
 @pytest.mark.parametrize(("limit", "message"), [
     (KindLimit("A", 3), "OptimalSlice: found 1 items of kind 'A' that fit, but min_count is 3"),
     (KindLimit("A", min_tokens=9), "OptimalSlice: found 6 tokens of kind 'A' that fit, but min_tokens is 9"),
@@ -239,7 +246,7 @@ def test_a_failed_run_is_not_read_as_an_answer(monkeypatch, failing):
     best = certificate(OptimalSlice(limits, gap=0.0), scored, 5_500)
     run = search.run_solver
     monkeypatch.setattr(
-        search, "run_solver", lambda *model: None if (len(model) > 2) is (failing == "branch") else run(*model)
+        search, "run_solver", lambda *model: None if (len(model) > 1) is (failing == "branch") else run(*model)
     )
     kept = certificate(OptimalSlice(limits, gap=0.0), scored, 5_500)
     assert 0 < kept.value <= best.value <= kept.bound
@@ -274,6 +281,15 @@ def test_the_largest_numbers(exact):
     assert found.value == 2**63 - 1 <= found.bound
     found = certificate(OptimalSlice(gap=0.0, exact=exact), scored, 2**53)
     assert found.value == found.bound == 2**63 - 1 + 10**16 + 7500
+
+
+def test_amounts_that_the_solver_refuses_prove_what_a_price_proves():
+    pytest.importorskip("highspy")
+    scored = [ScoredItem(item(f"item {n}", 10**15, 0.5), score) for n, score in enumerate((1e300, 1e6))]
+    limits, target = [KindLimit("Message", max_count=3, max_tokens=1 << 40)], 13 * 10**14
+    assert certificate(OptimalSlice(limits), scored, target) == certificate(
+        OptimalSlice(limits, exact=False), scored, target
+    )
 
 
 def test_the_choice_settles_where_everything_fits():

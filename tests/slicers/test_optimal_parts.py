@@ -1,4 +1,4 @@
-"""The optimiser's parts: prices prove bounds, cores lose nothing, rows admit exactly the choices."""
+"""The parts of `OptimalSlice`: prices prove bounds, cores lose nothing, rows admit exactly the choices."""
 
 from dataclasses import replace
 from itertools import product
@@ -7,18 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import cupel.slicers._optimizer as search
-from cupel.slicers._optimizer import (
-    Core,
-    Effort,
-    Priced,
-    Problem,
-    Solved,
-    core,
-    price_of_capacity,
-    rows,
-    solve,
-)
+import cupel.slicers._optimal as search
+from cupel import OptimalSlice
+from cupel.slicers._optimal import Priced, Problem, Solved, price_of_capacity, reach, rows, solve
 from tests.oracle.generators import law
 
 FORMS = st.tuples(st.sampled_from([0, 1, 2, 3, 5, 5, 8]), st.sampled_from([0, 1, 2, 3, 3, 5, 7]))
@@ -74,10 +65,10 @@ def test_a_core_keeps_every_choice_worth_more_and_the_one_to_be_kept(problem, da
     allowed = choices(problem)
     kept = data.draw(st.sampled_from(allowed))
     more_than = data.draw(st.integers(0, 12))
-    left = core(problem, Priced(problem, data.draw(prices(problem, 0, 2))), more_than, kept)
+    left = Priced(problem, data.draw(prices(problem, 0, 2))).core(more_than, kept)
     for choice in [kept, *(one for one in allowed if problem.value(one) > more_than)]:
-        for group, is_in, columns in zip(left.groups, left.forced, choice, strict=True):
-            assert columns or not is_in
+        assert all(choice[number] for number in left.forced)
+        for group, columns in zip(left.groups, choice, strict=True):
             assert not columns or all(at in entity for at, entity in zip(columns, group, strict=True))
 
 
@@ -86,39 +77,36 @@ def test_a_core_keeps_every_choice_worth_more_and_the_one_to_be_kept(problem, da
 def test_the_rows_admit_every_choice_that_is_left_and_no_other(problem, data):
     allowed = choices(problem)
     kept = data.draw(st.sampled_from(allowed))
-    everything = Core(problem.groups, [False] * len(problem.groups))
     found = Priced(problem, [price_of_capacity(problem)])
-    for left in (everything, core(problem, found, data.draw(st.integers(0, 12)), kept)):
+    for left in (problem, found.core(data.draw(st.integers(0, 12)), kept)):
         columns = sorted(column for group in left.groups for entity in group for column in entity)[:9]
-        assert kept_by(problem, left, {column for taken in kept for column in taken})
+        assert kept_by(left, {column for taken in kept for column in taken})
         for mask in product((False, True), repeat=len(columns)):
             taken = {column for column, is_in in zip(columns, mask, strict=True) if is_in}
-            if kept_by(problem, left, taken):
+            if kept_by(left, taken):
                 own = [tuple(at for entity in group for at in entity if at in taken) for group in problem.groups]
                 assert own in allowed
-                assert all(own[place] for place, is_in in enumerate(left.forced) if is_in)
+                assert all(own[number] for number in left.forced)
 
 
-def kept_by(problem, left, taken):
+def kept_by(left, taken):
     return all(
-        least <= sum(factor for column, factor in zip(columns, factors, strict=True) if column in taken) <= most
-        for columns, factors, least, most in rows(problem, left)
+        least <= sum(factor for column, factor in factors.items() if column in taken) <= most
+        for factors, least, most in rows(left)
     )
 
 
 @law(200)
 @given(problem=problems(), amounts=st.lists(st.sampled_from([0, 1, 2, 5, 9]), min_size=4, max_size=4))
 def test_minima_come_first_in_their_order_and_then_the_value(problem, amounts):
-    pytest.importorskip("highspy")
+    wanted = replace(problem, bounds=[*problem.bounds, *(-amount for amount in amounts)])
 
     def reached(choice):
-        taken = [problem.amounts[column] for columns in choice for column in columns]
-        return [min(amount, -sum(own[row] for own in taken)) for row, amount in enumerate(amounts, 5)]
+        return [min(amount, -got) for amount, got in zip(amounts, wanted.added(choice)[5:], strict=True)]
 
     best = max((reached(choice), problem.value(choice)) for choice in choices(problem))
-    bounds = [*problem.bounds, *(-amount for amount in amounts)]
-    answer = solve(replace(problem, bounds=bounds), Effort(0.0, 400, exact=True))
-    assert (answer.reached, answer.value) == best
+    answer = solve(wanted, exact())
+    assert (reached(answer.choice), answer.value) == best
     assert (answer.bound, answer.is_settled) == (answer.value, True)
 
 
@@ -147,51 +135,55 @@ def test_the_price_of_a_token_is_that_of_the_step_that_no_longer_fits(group, cap
 
 @pytest.mark.parametrize(("gap", "expected"), [(0.0, 1000), (0.5, 2000), (0.25, 1333)])
 def test_a_gap_reaches_exactly_to_its_share(gap, expected):
-    assert Effort(gap, 0, exact=False).reach(1000) == expected
+    assert reach(1000, gap) == expected
 
 
-@pytest.mark.parametrize(("forced", "expected"), [(False, 5), (True, 4)])
+@pytest.mark.parametrize(("forced", "expected"), [((), 5), ((1,), 4)])
 def test_the_size_of_a_core_counts_decisions(forced, expected):
-    left = Core([(), ((0,), (1,), (2, 3)), ((4, 5),)], [False, forced, False])
-    assert left.size == expected
+    groups = [(), ((0,), (1,), (2, 3)), ((4, 5),)]
+    assert Problem(groups, [], [], [], 0, frozenset(forced)).size == expected
 
 
 # Two of 5 tokens are better than one of 6, which is denser: prices leave the choice open.
 ROWS = ((7, 6), (5, 5), (5, 5))
 UNDECIDED = problem_of([[[(value, (tokens,))]] for value, tokens in ROWS], [10], 1)
-EFFORT = Effort(0.0, 400, exact=True)
+QUICK = OptimalSlice(gap=0.0, exact=False)
+
+
+def exact():
+    """The best, if there is a solver."""
+    pytest.importorskip("highspy")
+    return OptimalSlice(gap=0.0)
 
 
 def test_the_solver_decides_what_prices_leave_open():
-    pytest.importorskip("highspy")
-    assert solve(UNDECIDED, EFFORT).value == 10
-    assert solve(UNDECIDED, EFFORT._replace(exact=False)).value < 10
+    assert solve(UNDECIDED, exact()).value == 10
+    assert solve(UNDECIDED, QUICK).value < 10
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0], ids=["worse", "over the capacity"])
 def test_a_solution_that_is_not_better_is_not_taken(monkeypatch, share):
     monkeypatch.setattr(search, "run_solver", lambda *_: Solved(dict.fromkeys(range(3), share), (), 10.0))
-    own = solve(UNDECIDED, EFFORT._replace(exact=False))
-    found = solve(UNDECIDED, EFFORT)
+    own = solve(UNDECIDED, QUICK)
+    found = solve(UNDECIDED, exact())
     assert (found.choice, found.value) == (own.choice, own.value)
     assert found.bound == 10
 
 
 def test_a_solver_that_fails_proves_nothing(monkeypatch):
     monkeypatch.setattr(search, "run_solver", lambda *_: None)
-    assert solve(UNDECIDED, EFFORT) == solve(UNDECIDED, EFFORT._replace(exact=False))
+    assert solve(UNDECIDED, exact()) == solve(UNDECIDED, QUICK)
 
 
 def test_a_solver_that_fails_on_a_minimum_proves_nothing(monkeypatch):
     monkeypatch.setattr(search, "run_solver", lambda *_: None)
     wanted = problem_of([[[(1, (6, 1, -2))]]] * 3, [10, 3, -4], 2)
-    found = solve(wanted, EFFORT)
-    assert found == solve(wanted, EFFORT._replace(exact=False))
-    assert (found.reached, found.is_settled) == ([2], False)
+    found = solve(wanted, exact())
+    assert found == solve(wanted, QUICK)
+    assert (wanted.added(found.choice)[2], found.is_settled) == (-2, False)
 
 
 def test_values_that_a_float_cannot_hold_prove_no_bound():
-    pytest.importorskip("highspy")
-    found = solve(problem_of([[[(value << 40, (tokens,))]] for value, tokens in ROWS], [10], 1), EFFORT)
+    found = solve(problem_of([[[(value << 40, (tokens,))]] for value, tokens in ROWS], [10], 1), exact())
     assert found.value == 10 << 40
     assert found.bound > found.value
