@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from json.encoder import encode_basestring
 from typing import Any, Final, NamedTuple, TypeGuard
@@ -21,7 +22,7 @@ from cupel.shorten._pieces import (
     rendered,
     spread,
 )
-from cupel.shorten._text import KeyLine, Page, Weigh, exceptions, rare_words, split_lines
+from cupel.shorten._text import TRACEBACK, KeyLine, Page, Weigh, exceptions, rare_words, split_lines
 
 _SPACE, _SPACES = re.compile(r"[ \t\r\n]*"), frozenset(" \t\r\n")
 _DEEPEST = 24
@@ -36,16 +37,26 @@ _NAMED, _LONGEST_NAMES = 3, 32
 """At most this many members that are omitted together are named, in at most this many characters."""
 _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
 """A marker of an earlier shortening."""
+_REDUNDANT = re.compile(r"\[cupel: [\d,]+ empty or repeated members? omitted\]\n")
+"""The marker of `lean`."""
+_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"(\s*:)?', re.DOTALL)
+_COLOUR = re.compile(r"(?<!\\)((?:\\\\)*)\\u001[bB]\[[\d;]*m")
+_LONG_ROW, _LONG_TEXT = 320, 200
+"""In a row of this many characters, and in what is nested in it, redundant members are removed; elsewhere only those
+with a text of this many."""
 _SILENT: tuple[object, ...] = (None, False, "", "text", [], {})
 """Values of members that say nothing of the string beside them: `{"type": "text", "annotations": null, "text": …}`."""
 _LABELS: Final = frozenset(("kind", "object", "type"))
 """Members that say no more than what kind of object they are in."""
-_RAISED, _RAISED_WEIGHT = re.compile("[Ee]rror|Exception|Failure|Fault|Interrupt|Traceback|panic"), 5.0
+_EXCEPTION_NAME = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault|Exit)")
+_MESSAGES = ("evalue", "message", "msg", "detail")
+"""Members that say what happened, beside one with the name of an exception."""
+_RAISED, _RAISED_WEIGHT = re.compile("[Ee]rror|ename|Exception|Failure|Fault|Interrupt|Traceback|panic"), 5.0
 """What a string that names an exception contains, and what its row or member counts beside words of a query."""
 _scan = json.JSONDecoder(strict=False).raw_decode
 
 PlainText = Callable[[str, Weigh], Page]
-"""Returns the page of a text that is no JSON."""
+"""Returns the page of a text that is not JSON."""
 
 
 class NotJSONError(ValueError):
@@ -76,6 +87,30 @@ def read(text: str) -> tuple[Any, int, int]:
     return value, start, end
 
 
+def lifted(text: str) -> str:
+    """Return JSON in which strings that hold JSON are that JSON, and strings have no colours; any other text as is."""
+    if '\\"' not in text and "\\u001b[" not in text.lower():
+        return text
+    try:
+        read(text)
+    except NotJSONError:
+        return text
+    return _COLOUR.sub(r"\1", _LITERAL.sub(_lifted_string, text))
+
+
+def _lifted_string(match: re.Match[str]) -> str:
+    literal = match[0]
+    if match[1] or '\\"' not in literal:  # a key, or a plain string
+        return literal
+    inner: str = json.loads(literal, strict=False)
+    try:
+        value = json.loads(inner)
+    except (ValueError, RecursionError):
+        return literal
+    is_sound = (is_array(value) or is_object(value)) and not _SURROGATE.search(inner)
+    return lifted(inner).strip() if is_sound else literal
+
+
 def _skip(text: str, at: int) -> int:
     """Return the next place that is no space."""
     while text[at : at + 1] in _SPACES:
@@ -94,25 +129,11 @@ class _Child(NamedTuple):
     value: Any
 
 
-class Wrapped(NamedTuple):
-    """A string that makes up nearly all of a document, and the keys of the members beside it that say something."""
-
-    inner: Page | Document
-    beside: list[str]
-
-
 class Context(NamedTuple):
     """Facts about a whole document."""
 
     query: str
     plain: PlainText
-    weigh: Weigh = len
-
-    def weigh_string(self, text: str) -> int:
-        return self.weigh(quoted(text)[1:-1])
-
-    def inside(self) -> Context:
-        return Context(self.query, self.plain, self.weigh_string)
 
 
 class Node:
@@ -127,51 +148,58 @@ class Node:
         self._lengths: list[int] = []
         self._nodes: dict[int, Node] = {}
         self._pieces: Pieces | None = None
-        self._inner: Page | Document | None = None
         self._varied_members: dict[str, float] = {}
-        self.length = context.weigh(text[child.start : child.end])
+        self.length = child.end - child.start
 
     def segments(self, room: int) -> list[str] | None:
         """Return the value, with its key, in at most `room` characters, or None if it has no such form."""
         text, child = self._text, self._child
         if self.length <= room:
             return [text[child.start : child.end]]
-        if isinstance(child.value, str):
+        if self.is_string:
             return self._string(room)
         if not (is_array(child.value) or is_object(child.value)) or not child.value or self._depth > _DEEPEST:
             return None
-        if self._pieces is None:
-            self._open()
+        self._open()
         before, after = text[child.start : child.at + 1], text[self._children[-1].end : child.end]
-        room -= self._context.weigh(before) + self._context.weigh(after)
-        kept = self._parts(room)
-        main = self._main()
-        if main is not None and main not in kept:
-            if self._depth > 0 or self.wrapped() is not None:
-                return None
-            segments = self._node(main).segments(room - MARKER * (len(self._children) > 1))
-            kept = kept if segments is None else {main: segments}
+        kept = self._parts(room - len(before) - len(after))
+        if self._main() not in (None, *kept):
+            return None
         if len(kept) < len(self._children) and not any(self._is_telling(self._children[at]) for at in kept):
             return None
         # A marker in brackets says no more than a marker in their place.
         return [before, *self._written(kept), after] if kept else None
 
-    def wrapped(self) -> Wrapped | None:
-        """Return the text or the document in the string that makes up nearly all of a value, or None."""
+    def bare(self, room: int) -> list[str] | None:
+        """Return the same as `segments`, but a string as its text."""
+        if not self.is_string:
+            return self.segments(room)
+        form = self.page.build(room)
+        return None if form is None else [form]
+
+    @property
+    def is_string(self) -> bool:
+        """Whether the value is a string."""
+        return isinstance(self._child.value, str)
+
+    @cached_property
+    def page(self) -> Page:
+        """The lines of a string."""
+        return self._context.plain(self._child.value, _weigh_string)
+
+    @cached_property
+    def wrapped(self) -> tuple[Node, list[str]] | None:
+        """The value that makes up nearly all of this one, and the keys of the members beside it that say something."""
         value = self._child.value
-        if isinstance(value, str):
-            inner = self._inner = self._inner or _inner(value, self._context)
-            return (None if isinstance(inner, Page) else inner.wrapped()) or Wrapped(inner, [])
         if not (is_array(value) or is_object(value)) or not value or self._depth > _DEEPEST:
             return None
-        if self._pieces is None:
-            self._open()
-        main = self._main()
-        wrapped = None if main is None else self._node(main).wrapped()
-        if wrapped is None:
+        self._open()
+        if (main := self._main()) is None:
             return None
         others = [one for at, one in enumerate(self._children) if at != main and _says(one.value)]
-        return wrapped._replace(beside=[*map(self._key, others), *wrapped.beside])
+        child = self._children[main]
+        bare = child._replace(start=child.at)
+        return Node(self._text, bare, self._context, self._depth + 1), [*map(self._key, others)]
 
     def _main(self) -> int | None:
         """Return the position of the child that makes up nearly all of a container, if one does."""
@@ -187,16 +215,22 @@ class Node:
         return self._nodes[position]
 
     def _open(self) -> None:
+        if self._pieces is not None:
+            return
         child = self._child
         self._children = list(_children(self._text, child, keyed=is_object(child.value)))
-        weigh, text = self._context.weigh, self._text
-        lengths = [weigh(text[one.start : one.end]) + 2 for one in self._children]
+        text = self._text
+        lengths = [one.end - one.start + 2 for one in self._children]
         query, wanted = self._context.query, dict[int, float]()
         if query:
             wanted = rare_words([text[one.start : one.end].replace("\n", " ") + "\n" for one in self._children], query)
         raising = [at for at, one in enumerate(self._children) if raised(one.value, text[one.start : one.end])]
         for at in raising:  # of several, the last says how it ended
             wanted[at] = wanted.get(at, 0.0) + _RAISED_WEIGHT + (at == raising[-1])
+        named = _exception(child.value) if raising else ()
+        for at, one in enumerate(self._children):
+            if named and self._name(one) in named:
+                wanted[at] = 2 * _RAISED_WEIGHT
         rows = _rows(child.value)
         if rows is None:
             order: Iterable[int] = ranked_members(
@@ -263,11 +297,8 @@ class Node:
 
     def _string(self, room: int) -> list[str] | None:
         """Return a long string as a shorter string, with its markers on separate lines of it."""
-        child, context = self._child, self._context
-        label = self._text[child.start : child.at]
-        if self._inner is None:
-            self._inner = _inner(child.value, context)
-        form = self._inner.build(room - context.weigh(label) - 2)
+        label = self._text[self._child.start : self._child.at]
+        form = self.page.build(room - len(label) - 2)
         return None if form is None else [label + quoted(form)]
 
 
@@ -275,33 +306,41 @@ class Document(Node):
     """A JSON document, and the form of it that some room allows; the markers of an earlier one are only counted."""
 
     def __init__(self, text: str, context: Context) -> None:
-        plain, earlier = _OWN.subn("", text) if "[cupel:" in text else (text, 0)
+        redundant = _REDUNDANT.match(text)
+        plain, earlier = _OWN.subn("", text[redundant.end() :] if redundant else text)
+        self._earlier = [Marker(redundant[0].rstrip())] if redundant else []
+        self._earlier += [Marker.of(f"{plural(earlier, 'part')} already")] if earlier else []
         text = escape_foreign(plain)
-        self._earlier = [Marker.of(f"{plural(earlier, 'part')} already")] if earlier else []
         value, start, end = read(text)
         super().__init__(text, _Child(start, start, end, value), context, 0)
 
     def build(self, room: int) -> str | None:
         """Return the form of at most `room` characters, or None if there is none.
 
-        Where the document only wraps a long string, and there is no room for both, it is the form of that string, with
-        a marker for the other members of the wrapper.
+        Where the document wraps a value, and there is no room for both, it is the form of that value, with a marker
+        for the other members of the wrapper.
         """
-        segments = self.segments(room)
-        if segments is not None:
-            return rendered([*self._earlier, *segments])
-        wrapped = self.wrapped()
-        if wrapped is None:
-            return None
-        beside = [_members(wrapped.beside)] if wrapped.beside else []
-        form = wrapped.inner.build(room - sum(len(marker) + 1 for marker in beside))
-        return None if form is None else rendered([*beside, form])
+        for node, beside in self._chain:
+            segments = node.bare(room - sum(len(marker) + 1 for marker in beside))
+            if segments is not None:
+                return rendered([*self._earlier, *beside, *segments])
+        return None
+
+    @cached_property
+    def _chain(self) -> list[tuple[Node, list[Marker]]]:
+        """This document, and the values that it wraps, each with a marker for what is beside it."""
+        chain: list[tuple[Node, list[Marker]]] = [(self, [])]
+        keys: list[str] = []
+        while (wrapped := chain[-1][0].wrapped) is not None:
+            keys += wrapped[1]
+            chain.append((wrapped[0], [_members(keys)] if keys else []))
+        return chain
 
     def answer(self) -> KeyLine:
         """Return the line that says most: the last exception, or else the end of the longest string."""
-        wrapped = self.wrapped()
-        if wrapped is not None:
-            return wrapped.inner.answer()
+        innermost = self._chain[-1][0]
+        if innermost.is_string:
+            return innermost.page.answer()
         if line := raised(self._child.value, self._text):
             return KeyLine(line, is_exception=True)
         longest = max(_strings(self._child.value), key=len, default="").rstrip()
@@ -317,13 +356,28 @@ def raised(value: object, text: str) -> str:
     return found
 
 
+def _exception(value: object) -> tuple[str, ...]:
+    """Return the keys of the name and of the message of an exception that an object describes."""
+    if not is_object(value):
+        return ()
+    name = next((key for key, one in value.items() if key == "ename" or _is_exception_name(one)), "")
+    message = next((key for key in _MESSAGES if isinstance(value.get(key), str) and value[key].strip()), "")
+    return (name, message) if name and message and isinstance(value[name], str) else ()
+
+
+def _is_exception_name(value: object) -> bool:
+    return isinstance(value, str) and _EXCEPTION_NAME.fullmatch(value) is not None
+
+
 def _strings(value: object) -> Iterator[str]:
-    """Yield the strings of a JSON value in order."""
+    """Yield the strings of a JSON value in order; an object that describes an exception as a traceback."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, str):
             yield one
+        elif is_object(one) and (keys := _exception(one)):
+            yield f"{TRACEBACK}\n{one[keys[0]]}: {one[keys[1]].lstrip()}"
         elif is_array(one) or is_object(one):
             waiting += reversed([*one.values()] if is_object(one) else one)
 
@@ -341,12 +395,8 @@ def _members(keys: Sequence[str]) -> Marker:
     return Marker.of(named)
 
 
-def _inner(value: str, context: Context) -> Page | Document:
-    inside = context.inside()
-    try:
-        return Document(value, inside)
-    except NotJSONError:
-        return context.plain(value, inside.weigh)
+def _weigh_string(text: str) -> int:
+    return len(quoted(text)) - 2
 
 
 def quoted(text: str) -> str:

@@ -41,6 +41,9 @@ _IMAGE = re.compile(
 )
 
 
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
 class Marker(str):
     """A line that describes an omission: `[cupel: lines 6–135 omitted]`."""
 
@@ -79,7 +82,8 @@ def escape_foreign(text: str) -> str:
 
 
 def without_images(text: str) -> str:
-    """Return a text with a marker in place of each image that is written out in base64."""
+    """Return a text without colours of a terminal, and with a marker in place of each image in base64."""
+    text = _COLOUR.sub("", text) if "\x1b[" in text else text
     return _IMAGE.sub(Marker.of("image"), text) if any(sign in text for sign in _IMAGES) else text
 
 

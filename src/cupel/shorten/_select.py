@@ -13,7 +13,7 @@ from typing import cast
 
 from cupel._internal.checks import as_finite, as_integer, as_text, wrong_type
 from cupel.errors import ConfigurationError
-from cupel.shorten._json import Context, Document, NotJSONError, raised, ranked_rows, rows_of
+from cupel.shorten._json import Context, Document, NotJSONError, lifted, raised, ranked_rows, rows_of
 from cupel.shorten._pieces import spread, without_images
 from cupel.shorten._request import Request
 from cupel.shorten._text import (
@@ -83,12 +83,14 @@ class Shortening:
         self._query = "" if query is None else as_text("query", query)
 
     @cached_property
-    def _plain(self) -> str:
-        return without_images(self._text)
+    def _readings(self) -> list[str]:
+        """The text, and shorter ones with the same lines or values, the last of which is cut."""
+        plain = without_images(self._text)
+        return [*dict.fromkeys((self._text, plain, lifted(plain)))]
 
     @cached_property
     def _form(self) -> Page | Document:
-        return _form(self._plain, self._query)
+        return _form(self._readings[-1], self._query)
 
     @cached_property
     def _build(self) -> Callable[[int], str | None]:
@@ -103,12 +105,12 @@ class Shortening:
     def within(self, limit: int, counter: TokenCounter | None = None) -> str:
         """Return the form of at most `limit` tokens."""
         request = Request.of(self._text, limit, counter)
-        if request.is_met:
-            return self._text
-        if self._plain != self._text:
-            request = request.with_text(self._plain)
+        for reading in () if request.is_met else self._readings[1:]:
+            request = request.with_text(reading)
             if request.is_met:
-                return self._plain
+                break
+        if request.is_met:
+            return request.text
         form, answer = request.longest(self._build), self._form.answer()
         if not form and self._query:
             return Shortening(self._text).within(limit, counter)

@@ -41,6 +41,7 @@ _NO_TROUBLE = re.compile(
     r"|private|protected|static|final|const|let|var|func|fn|[@#*}]|//|/\*|\"\"\")"
 )
 """A line that reports success, or a line of source code that only mentions errors."""
+TRACEBACK = "Traceback (most recent call last):"
 _TRACEBACK = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):?\s*$")
 _FRAME = '  File "'
 """How a line after the first of a traceback begins, after a prefix that all of its lines share."""
@@ -116,7 +117,8 @@ class KeyLine(NamedTuple):
         """
         if not self.is_exception or len(form) > _FAR * (len(self.line) + MARKER):
             return False
-        return self.line.replace("\\", "") not in form.replace("\\", "")
+        plain = form.replace("\\", "")
+        return not all(part in plain for part in self.line.replace("\\", "").split(": ", 1))
 
 
 class Page:
