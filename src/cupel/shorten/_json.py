@@ -22,7 +22,7 @@ from cupel.shorten._pieces import (
     rendered,
     spread,
 )
-from cupel.shorten._text import TRACEBACK, KeyLine, Page, Weigh, exceptions, rare_words, split_lines
+from cupel.shorten._text import KeyLine, Page, Weigh, exceptions, rare_words, split_lines
 
 _SPACE, _SPACES = re.compile(r"[ \t\r\n]*"), frozenset(" \t\r\n")
 _DEEPEST = 24
@@ -352,8 +352,14 @@ def raised(value: object, text: str) -> str:
     found = ""
     for one in _strings(value) if _RAISED.search(text) else ():
         lines = split_lines(one)
-        found = next((lines[at].rstrip() for at in exceptions(lines)), found)
+        found = one if isinstance(one, _Described) else next((lines[at].rstrip() for at in exceptions(lines)), found)
     return found
+
+
+class _Described(str):
+    """The name and the message of an exception."""
+
+    __slots__ = ()
 
 
 def _exception(value: object) -> tuple[str, ...]:
@@ -370,14 +376,15 @@ def _is_exception_name(value: object) -> bool:
 
 
 def _strings(value: object) -> Iterator[str]:
-    """Yield the strings of a JSON value in order; an object that describes an exception as a traceback."""
+    """Yield the strings of a JSON value in order; of an object that describes an exception, its name and message."""
     waiting = [value]
     while waiting:
         one = waiting.pop()
         if isinstance(one, str):
             yield one
         elif is_object(one) and (keys := _exception(one)):
-            yield f"{TRACEBACK}\n{one[keys[0]]}: {one[keys[1]].lstrip()}"
+            name, message = (one[key].strip() for key in keys)
+            yield _Described(f"{name}: {message if len(message) <= _LONG_ROW else split_lines(message)[0].rstrip()}")
         elif is_array(one) or is_object(one):
             waiting += reversed([*one.values()] if is_object(one) else one)
 

@@ -41,13 +41,14 @@ _NO_TROUBLE = re.compile(
     r"|private|protected|static|final|const|let|var|func|fn|[@#*}]|//|/\*|\"\"\")"
 )
 """A line that reports success, or a line of source code that only mentions errors."""
-TRACEBACK = "Traceback (most recent call last):"
 _TRACEBACK = re.compile(r"(?:Exception Group )?Traceback \(most recent call last\):?\s*$")
 _FRAME = '  File "'
 """How a line after the first of a traceback begins, after a prefix that all of its lines share."""
 _RAISED = re.compile(
-    r"(?:E {3,}\S|(?:Exception in thread \"[^\"\n]*\" |Uncaught (?:\(in promise\) )?)?(?:[A-Za-z_$][\w$]*(?:\.|::|/))*"
-    r"[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)\b(?: \[\w+\])?(?::|\s*$)"
+    r"(?:E {3,}\S|(?:Exception in thread \"[^\"\n]*\" |Unhandled exception\. |(?:PHP Fatal error:  )?Uncaught "
+    r"(?:\(in promise\) )?)?(?:[A-Za-z_$][\w$]*(?:\.|::|/))*"
+    r"(?:Error:|[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)\b(?: \[\w+\])?(?::|\s*$))"
+    r"|\S+:\d+:in [`'][^'\n]*': [^\n]*\([\w:]+\)\s*$"
     r"|Caused by: |panic: |thread '[^'\n]*'[^\n]{0,40} panicked at|fatal: |FAILED [^(\s]|error\[\w+\]: "
     r"|[^\s:\"]+:\d+:(?:\d+:)? (?:fatal )?error: )"
 )
@@ -117,7 +118,7 @@ class KeyLine(NamedTuple):
         """
         if not self.is_exception or len(form) > _FAR * (len(self.line) + MARKER):
             return False
-        plain = form.replace("\\", "")
+        plain = form.replace("\\n", "\n").replace("\\", "")
         return not all(part in plain for part in self.line.replace("\\", "").split(": ", 1))
 
 
