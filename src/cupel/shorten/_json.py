@@ -25,33 +25,34 @@ from cupel.shorten._pieces import (
 from cupel.shorten._text import KeyLine, Page, Weigh, exceptions, rare_words, split_lines
 
 _SPACE, _SPACES = re.compile(r"[ \t\r\n]*"), frozenset(" \t\r\n")
-_DEEPEST = 24
+DEEPEST = 24
 """Containers that are nested deeper than this are kept or omitted whole."""
 _SMALL = 160
 """Members of an object that are shorter come first."""
 _USUAL = 0.6
 """A value that this share of the rows has in common makes rows with another value notable."""
 _FEWEST_ROWS = 3
+_VARIED = 0.5
+"""A member with a value of its own in this share of the rows comes before others."""
 _MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=1500, least=_SMALL, spare=0.3)
 _NAMED, _LONGEST_NAMES = 3, 32
 """At most this many members that are omitted together are named, in at most this many characters."""
 _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
 """A marker of an earlier shortening."""
-_REDUNDANT = re.compile(r"\[cupel: [\d,]+ empty or repeated members? omitted\]\n")
-"""The marker of `lean`."""
-_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"(\s*:)?', re.DOTALL)
-_COLOUR = re.compile(r"(?<!\\)((?:\\\\)*)\\u001[bB]\[[\d;]*m")
-_LONG_ROW, _LONG_TEXT = 320, 200
-"""In a row of this many characters, and in what is nested in it, redundant members are removed; elsewhere only those
-with a text of this many."""
+REDUNDANT = "empty or repeated member"
+_REDUNDANT = re.compile(rf"\[cupel: [\d,]+ {REDUNDANT}s? omitted\]\n")
+"""The marker of members that are omitted from all over a document."""
 _SILENT: tuple[object, ...] = (None, False, "", "text", [], {})
 """Values of members that say nothing of the string beside them: `{"type": "text", "annotations": null, "text": …}`."""
 _LABELS: Final = frozenset(("kind", "object", "type"))
 """Members that say no more than what kind of object they are in."""
 _EXCEPTION_NAME = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault|Exit)")
+_LONGEST_MESSAGE = 320
 _MESSAGES = ("evalue", "message", "msg", "detail")
 """Members that say what happened, beside one with the name of an exception."""
-_RAISED, _RAISED_WEIGHT = re.compile("[Ee]rror|ename|Exception|Failure|Fault|Interrupt|Traceback|panic"), 5.0
+_ROOMY = 400
+"""A form with less room has no markers of what is omitted from all over the document: others say that it is cut."""
+_RAISED, _RAISED_WEIGHT = re.compile('[Ee]rror|"ename|Exception|Failure|Fault|Interrupt|Traceback|panic'), 5.0
 """What a string that names an exception contains, and what its row or member counts beside words of a query."""
 _scan = json.JSONDecoder(strict=False).raw_decode
 
@@ -87,30 +88,6 @@ def read(text: str) -> tuple[Any, int, int]:
     return value, start, end
 
 
-def lifted(text: str) -> str:
-    """Return JSON in which strings that hold JSON are that JSON, and strings have no colours; any other text as is."""
-    if '\\"' not in text and "\\u001b[" not in text.lower():
-        return text
-    try:
-        read(text)
-    except NotJSONError:
-        return text
-    return _COLOUR.sub(r"\1", _LITERAL.sub(_lifted_string, text))
-
-
-def _lifted_string(match: re.Match[str]) -> str:
-    literal = match[0]
-    if match[1] or '\\"' not in literal:  # a key, or a plain string
-        return literal
-    inner: str = json.loads(literal, strict=False)
-    try:
-        value = json.loads(inner)
-    except (ValueError, RecursionError):
-        return literal
-    is_sound = (is_array(value) or is_object(value)) and not _SURROGATE.search(inner)
-    return lifted(inner).strip() if is_sound else literal
-
-
 def _skip(text: str, at: int) -> int:
     """Return the next place that is no space."""
     while text[at : at + 1] in _SPACES:
@@ -120,7 +97,7 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-class _Child(NamedTuple):
+class Child(NamedTuple):
     """A row of an array or a member of an object: where it begins, with its key, and where its value is."""
 
     start: int
@@ -139,17 +116,20 @@ class Context(NamedTuple):
 class Node:
     """A value in a JSON text, with its children once it has to be cut."""
 
-    def __init__(
-        self, text: str, child: _Child, context: Context, depth: int, varied: Mapping[str, float] | None = None
-    ) -> None:
-        self._text, self._child, self._context, self._depth = text, child, context, depth
-        self._varied = varied or {}
-        self._children: list[_Child] = []
+    def __init__(self, text: str, child: Child, context: Context, parent: Node | None = None) -> None:
+        self._text, self._child, self._context = text, child, context
+        self._depth, self._varied, self._raises = parent.of(child) if parent else (0, {}, True)
+        self._raising: set[int] = set()
+        self._children: list[Child] = []
         self._lengths: list[int] = []
         self._nodes: dict[int, Node] = {}
         self._pieces: Pieces | None = None
         self._varied_members: dict[str, float] = {}
         self.length = child.end - child.start
+
+    def of(self, child: Child) -> tuple[int, dict[str, float], bool]:
+        """Return a child's depth, how members vary from row to row, and whether the child names an exception."""
+        return self._depth + 1, self._varied_members, child.end in self._raising
 
     def segments(self, room: int) -> list[str] | None:
         """Return the value, with its key, in at most `room` characters, or None if it has no such form."""
@@ -158,7 +138,7 @@ class Node:
             return [text[child.start : child.end]]
         if self.is_string:
             return self._string(room)
-        if not (is_array(child.value) or is_object(child.value)) or not child.value or self._depth > _DEEPEST:
+        if not (is_array(child.value) or is_object(child.value)) or not child.value or self._depth > DEEPEST:
             return None
         self._open()
         before, after = text[child.start : child.at + 1], text[self._children[-1].end : child.end]
@@ -191,46 +171,34 @@ class Node:
     def wrapped(self) -> tuple[Node, list[str]] | None:
         """The value that makes up nearly all of this one, and the keys of the members beside it that say something."""
         value = self._child.value
-        if not (is_array(value) or is_object(value)) or not value or self._depth > _DEEPEST:
+        if not (is_array(value) or is_object(value)) or not value or self._depth > DEEPEST:
             return None
         self._open()
         if (main := self._main()) is None:
             return None
         others = [one for at, one in enumerate(self._children) if at != main and _says(one.value)]
         child = self._children[main]
-        bare = child._replace(start=child.at)
-        return Node(self._text, bare, self._context, self._depth + 1), [*map(self._key, others)]
+        return Node(self._text, child._replace(start=child.at), self._context, self), [*map(self._key, others)]
 
     def _main(self) -> int | None:
         """Return the position of the child that makes up nearly all of a container, if one does."""
         if is_array(self._child.value) and len(self._lengths) > 1:
             return None
         longest = max(range(len(self._lengths)), key=self._lengths.__getitem__)
-        return longest if self.length - self._lengths[longest] <= min(_SMALL, self.length // 4) else None
+        return longest if self.length - self._lengths[longest] <= min(2 * _SMALL, self.length // 4) else None
 
     def _node(self, position: int) -> Node:
         if position not in self._nodes:
-            child, varied = self._children[position], self._varied_members
-            self._nodes[position] = Node(self._text, child, self._context, self._depth + 1, varied)
+            self._nodes[position] = Node(self._text, self._children[position], self._context, self)
         return self._nodes[position]
 
     def _open(self) -> None:
         if self._pieces is not None:
             return
         child = self._child
-        self._children = list(_children(self._text, child, keyed=is_object(child.value)))
-        text = self._text
+        self._children = list(children_of(self._text, child, keyed=is_object(child.value)))
         lengths = [one.end - one.start + 2 for one in self._children]
-        query, wanted = self._context.query, dict[int, float]()
-        if query:
-            wanted = rare_words([text[one.start : one.end].replace("\n", " ") + "\n" for one in self._children], query)
-        raising = [at for at, one in enumerate(self._children) if raised(one.value, text[one.start : one.end])]
-        for at in raising:  # of several, the last says how it ended
-            wanted[at] = wanted.get(at, 0.0) + _RAISED_WEIGHT + (at == raising[-1])
-        named = _exception(child.value) if raising else ()
-        for at, one in enumerate(self._children):
-            if named and self._name(one) in named:
-                wanted[at] = 2 * _RAISED_WEIGHT
+        wanted = self._wanted()
         rows = _rows(child.value)
         if rows is None:
             order: Iterable[int] = ranked_members(
@@ -240,6 +208,23 @@ class Node:
             order, self._varied_members = ranked_children(rows, lengths, wanted), varied_members(rows)
         self._pieces = Pieces(lengths, order, _MEMBERS if rows is None else _ROWS)
         self._lengths = lengths
+
+    def _wanted(self) -> dict[int, float]:
+        """Return the children that a query asks for or that name an exception, by position."""
+        text, children, query = self._text, self._children, self._context.query
+        wanted = dict[int, float]()
+        if query:
+            wanted = rare_words([text[one.start : one.end].replace("\n", " ") + "\n" for one in children], query)
+        if self._raises:
+            raising = [at for at, one in enumerate(children) if raised(one.value, text[one.start : one.end])]
+            self._raising = {children[at].end for at in raising}
+            described = _exception(self._child.value)
+            for at in raising:  # of several, the last says how it ended
+                wanted[at] = wanted.get(at, 0.0) + _RAISED_WEIGHT + (at == raising[-1])
+            for at in range(len(children) if described else 0):
+                if self._name(children[at]) in described:
+                    wanted[at] = 2 * _RAISED_WEIGHT
+        return wanted
 
     def _parts(self, room: int) -> dict[int, list[str]]:
         """Return the segments of the children that are kept, by position."""
@@ -286,13 +271,13 @@ class Node:
             return Marker.span("row", start + 1, stop)
         return _members([*map(self._key, self._children[start:stop])])
 
-    def _key(self, child: _Child) -> str:
+    def _key(self, child: Child) -> str:
         return self._text[child.start : child.at].rstrip(" \t\r\n:")
 
-    def _is_telling(self, child: _Child) -> bool:
+    def _is_telling(self, child: Child) -> bool:
         return _says(child.value) and self._name(child) not in _LABELS
 
-    def _name(self, child: _Child) -> str:
+    def _name(self, child: Child) -> str:
         return str(_scan(self._key(child))[0]) if child.at > child.start else ""
 
     def _string(self, room: int) -> list[str] | None:
@@ -312,7 +297,7 @@ class Document(Node):
         self._earlier += [Marker.of(f"{plural(earlier, 'part')} already")] if earlier else []
         text = escape_foreign(plain)
         value, start, end = read(text)
-        super().__init__(text, _Child(start, start, end, value), context, 0)
+        super().__init__(text, Child(start, start, end, value), context)
 
     def build(self, room: int) -> str | None:
         """Return the form of at most `room` characters, or None if there is none.
@@ -323,7 +308,8 @@ class Document(Node):
         for node, beside in self._chain:
             segments = node.bare(room - sum(len(marker) + 1 for marker in beside))
             if segments is not None:
-                return rendered([*self._earlier, *beside, *segments])
+                earlier = self._earlier if room >= _ROOMY else []
+                return rendered([*earlier, *beside, *segments])
         return None
 
     @cached_property
@@ -343,14 +329,16 @@ class Document(Node):
             return innermost.page.answer()
         if line := raised(self._child.value, self._text):
             return KeyLine(line, is_exception=True)
-        longest = max(_strings(self._child.value), key=len, default="").rstrip()
+        longest = max(strings_in(self._child.value), key=len, default="").rstrip()
         return KeyLine(longest.rpartition("\n")[2] if "\n" in longest else "")
 
 
 def raised(value: object, text: str) -> str:
     """Return the last line in the strings of a value, given its JSON, that names an exception; empty, if none does."""
     found = ""
-    for one in _strings(value) if _RAISED.search(text) else ():
+    for one in strings_in(value) if _RAISED.search(text) else ():
+        if not (isinstance(one, _Described) or _RAISED.search(one)):
+            continue
         lines = split_lines(one)
         found = one if isinstance(one, _Described) else next((lines[at].rstrip() for at in exceptions(lines)), found)
     return found
@@ -375,7 +363,7 @@ def _is_exception_name(value: object) -> bool:
     return isinstance(value, str) and _EXCEPTION_NAME.fullmatch(value) is not None
 
 
-def _strings(value: object) -> Iterator[str]:
+def strings_in(value: object) -> Iterator[str]:
     """Yield the strings of a JSON value in order; of an object that describes an exception, its name and message."""
     waiting = [value]
     while waiting:
@@ -384,7 +372,9 @@ def _strings(value: object) -> Iterator[str]:
             yield one
         elif is_object(one) and (keys := _exception(one)):
             name, message = (one[key].strip() for key in keys)
-            yield _Described(f"{name}: {message if len(message) <= _LONG_ROW else split_lines(message)[0].rstrip()}")
+            yield _Described(
+                f"{name}: {message if len(message) <= _LONGEST_MESSAGE else split_lines(message)[0].rstrip()}"
+            )
         elif is_array(one) or is_object(one):
             waiting += reversed([*one.values()] if is_object(one) else one)
 
@@ -409,13 +399,13 @@ def _weigh_string(text: str) -> int:
 def quoted(text: str) -> str:
     """Return a text as a JSON string; lone surrogates are escaped."""
     written = encode_basestring(text)
-    return written if written.isascii() or not _SURROGATE.search(written) else json.dumps(text)
+    return written if written.isascii() or not SURROGATE.search(written) else json.dumps(text)
 
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
+SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def _children(text: str, parent: _Child, *, keyed: bool) -> Iterator[_Child]:
+def children_of(text: str, parent: Child, *, keyed: bool) -> Iterator[Child]:
     """Yield the rows or members of a container that is known to be valid."""
     at = _skip(text, parent.at + 1)
     while at < parent.end and text[at] not in "]}":
@@ -423,7 +413,7 @@ def _children(text: str, parent: _Child, *, keyed: bool) -> Iterator[_Child]:
         if keyed:
             at = _skip(text, _skip(text, _scan(text, at)[1]) + 1)  # after the key and its colon
         value, end = _scan(text, at)
-        yield _Child(start, at, end, value)
+        yield Child(start, at, end, value)
         at = _skip(text, end)
         if text[at] == ",":
             at = _skip(text, at + 1)
@@ -452,11 +442,13 @@ def ranked_members(
 ) -> list[int]:
     """Return positions of members in the order in which they are kept.
 
-    Wanted ones come first, then short ones before long ones; among these, those that differ most from row to row.
+    Wanted ones come first, then those that differ in most rows, short ones before long ones; among these, those that
+    differ most.
     """
 
-    def rank(at: int) -> tuple[float, bool, float, int]:
-        return -wanted.get(at, 0.0), lengths[at] > _SMALL, -varied.get(names[at], 0.0), at
+    def rank(at: int) -> tuple[float, bool, bool, float, int]:
+        variety = varied.get(names[at], 0.0)
+        return -wanted.get(at, 0.0), variety < _VARIED, lengths[at] > _SMALL, -variety, at
 
     return sorted(range(len(names)), key=rank)
 

@@ -13,10 +13,12 @@ from typing import cast
 
 from cupel._internal.checks import as_finite, as_integer, as_text, wrong_type
 from cupel.errors import ConfigurationError
-from cupel.shorten._json import Context, Document, NotJSONError, lifted, raised, ranked_rows, rows_of
+from cupel.shorten._json import Context, Document, NotJSONError, raised, ranked_rows, rows_of
 from cupel.shorten._pieces import spread, without_images
+from cupel.shorten._readings import lean, lifted
 from cupel.shorten._request import Request
 from cupel.shorten._text import (
+    KeyLine,
     Page,
     Weigh,
     holding_words,
@@ -86,7 +88,8 @@ class Shortening:
     def _readings(self) -> list[str]:
         """The text, and shorter ones with the same lines or values, the last of which is cut."""
         plain = without_images(self._text)
-        return [*dict.fromkeys((self._text, plain, lifted(plain)))]
+        document = lifted(plain)
+        return [*dict.fromkeys((self._text, plain, document, lean(document)))]
 
     @cached_property
     def _form(self) -> Page | Document:
@@ -96,26 +99,29 @@ class Shortening:
     def _build(self) -> Callable[[int], str | None]:
         return cache(self._form.build)  # the same sizes are tried for every limit
 
+    @cached_property
+    def _answer(self) -> KeyLine:
+        return self._form.answer()
+
     @property
     def exception(self) -> str:
         """The last line that names an exception; empty, if none does."""
-        answer = self._form.answer()
-        return answer.line if answer.is_exception else ""
+        return self._answer.line if self._answer.is_exception else ""
 
     def within(self, limit: int, counter: TokenCounter | None = None) -> str:
         """Return the form of at most `limit` tokens."""
-        request = Request.of(self._text, limit, counter)
+        whole = request = Request.of(self._text, limit, counter)
         for reading in () if request.is_met else self._readings[1:]:
             request = request.with_text(reading)
             if request.is_met:
                 break
         if request.is_met:
             return request.text
-        form, answer = request.longest(self._build), self._form.answer()
+        form, answer = request.longest(self._build), self._answer
         if not form and self._query:
             return Shortening(self._text).within(limit, counter)
         if not form or answer.is_missing(form):
-            shortest = least(request, answer.line)
+            shortest = least(whole, answer.line)
             form = shortest if not form or answer.line in shortest else form
         return str(form)  # no subclass, such as a marker
 

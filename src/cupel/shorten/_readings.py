@@ -1,0 +1,140 @@
+"""Shorter readings of a JSON document: the same facts without escapes, and without members that say nothing new."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from cupel.shorten._json import (
+    DEEPEST,
+    REDUNDANT,
+    SURROGATE,
+    Child,
+    NotJSONError,
+    children_of,
+    is_array,
+    is_object,
+    read,
+    strings_in,
+)
+from cupel.shorten._pieces import Marker
+
+_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"(\s*:)?', re.DOTALL)
+_COLOUR = re.compile(r"(?<!\\)((?:\\\\)*)\\u001[bB]\[[\d;]*m")
+_LONG_ROW = 200
+"""Members are removed from rows of this many characters, and from what is nested in them; shorter ones stay whole."""
+_LONG_TEXT, _TEXT = 200, 12
+"""A text of this many characters in a document, or in a long row, is not repeated beside the one that holds it."""
+_FEWEST = 3
+"""A member that is the same this many times, and never another, is repeated."""
+_ENOUGH = 0.8
+"""A document is only changed if this share of it or less remains."""
+_EMPTY: tuple[object, ...] = (None, "", [], {})
+
+
+def lifted(text: str) -> str:
+    """Return JSON in which strings that hold JSON are that JSON, and strings have no colours; any other text as is."""
+    if '\\"' not in text and "\\u001b[" not in text.lower():
+        return text
+    try:
+        read(text)
+    except NotJSONError:
+        return text
+    return _COLOUR.sub(r"\1", _LITERAL.sub(_lifted_string, text))
+
+
+def _lifted_string(match: re.Match[str]) -> str:
+    literal = match[0]
+    if match[1] or '\\"' not in literal:  # a key, or a plain string
+        return literal
+    inner: str = json.loads(literal, strict=False)
+    try:
+        value = json.loads(inner)
+    except (ValueError, RecursionError):
+        return literal
+    is_sound = (is_array(value) or is_object(value)) and not SURROGATE.search(inner)
+    return lifted(inner).strip() if is_sound else literal
+
+
+def lean(text: str) -> str:
+    """Return JSON without members of long rows that are empty or the same in all, after the first; other text as is.
+
+    A text beside an object or array that holds it is left out too. A marker in front says how many members are omitted.
+    """
+    try:
+        value, start, end = read(text)
+        document = _Lean(text, value)
+        shorter = document.written(Child(start, start, end, value), "", in_row=False, depth=0)
+    except (NotJSONError, RecursionError):
+        return text
+    marker = Marker.amount(document.omitted, REDUNDANT)
+    shorter = f"{marker}\n{shorter}"
+    return shorter if len(shorter) <= _ENOUGH * len(text) else text
+
+
+class _Lean:
+    """The members of a document that are the same wherever they occur, and the document without them."""
+
+    def __init__(self, text: str, value: Any) -> None:
+        self._text, self.omitted = text, 0
+        found: dict[tuple[str, str], list[Any]] = {}
+        for parent, key, one in _members(value):
+            seen = found.setdefault((parent, key), [one, 0])
+            seen[1] += 1 if seen[0] == one else float("nan")
+        self._repeated = {key for key, (_, count) in found.items() if count >= _FEWEST}
+        self._told: set[tuple[str, str]] = set()
+
+    def written(self, child: Child, parent: str, *, in_row: bool, depth: int) -> str:
+        """Return the text of a value without redundant members; `parent` is the key that it is under."""
+        text, value = self._text, child.value
+        if not (is_array(value) or is_object(value)) or not value or depth > DEEPEST:
+            return text[child.start : child.end]
+        keyed = is_object(value)
+        children = list(children_of(text, child, keyed=keyed))
+        redundant = self._redundant(value, parent, in_row=in_row) if is_object(value) else ()
+        keys = list(value) if keyed and len(value) == len(children) else [parent] * len(children)
+        parts = [text[child.start : child.at + 1]]
+        last = child.at + 1
+        for key, one in zip(keys, children, strict=True):
+            if key in redundant:
+                self.omitted += 1
+            else:
+                is_row = not keyed and one.end - one.start >= _LONG_ROW
+                kept = self.written(one, key, in_row=in_row or is_row, depth=depth + 1)
+                between = text[last : one.start]
+                parts += (between if len(parts) > 1 else between.replace(",", "", 1), kept)
+            last = one.end
+        return "".join((*parts, text[last : child.end]))
+
+    def _redundant(self, value: dict[str, Any], parent: str, *, in_row: bool) -> set[str]:
+        """Return the keys of members that say nothing new."""
+        found: set[str] = set()
+        texts: set[str] = set()
+        for key, one in value.items():
+            longest = max(strings_in(one), key=len, default="")
+            is_told = longest in texts and len(longest) >= (_TEXT if in_row and " " in longest else _LONG_TEXT)
+            if is_told or (in_row and (one in _EMPTY or (parent, key) in self._told)):
+                found.add(key)
+            elif in_row and (parent, key) in self._repeated:
+                self._told.add((parent, key))
+            if is_array(one) or is_object(one):
+                texts.update(strings_in(one))
+        return found
+
+
+def _members(value: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield the members of all objects, each with the key that the object is under."""
+    waiting = [("", value, 0)]
+    while waiting:
+        parent, one, depth = waiting.pop()
+        if depth > DEEPEST:
+            continue
+        if is_object(one):
+            for key, member in one.items():
+                yield parent, key, member
+                if is_object(member) or is_array(member):
+                    waiting.append((key, member, depth + 1))
+        elif is_array(one):
+            waiting += ((parent, row, depth + 1) for row in one if is_object(row) or is_array(row))
