@@ -35,6 +35,8 @@ _FEWEST_ROWS = 3
 _VARIED = 0.5
 """A member with a value of its own in this share of the rows comes before others."""
 _MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=1500, least=_SMALL, spare=0.3)
+_LONGER, _LONG_ROW = 2, 600
+"""A row of this many characters is cut first if it is this many times longer than most."""
 _NAMED, _LONGEST_NAMES = 3, 32
 """At most this many members that are omitted together are named, in at most this many characters."""
 _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
@@ -50,6 +52,8 @@ _EXCEPTION_NAME = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Fa
 _LONGEST_MESSAGE = 320
 _MESSAGES = ("evalue", "message", "msg", "detail")
 """Members that say what happened, beside one with the name of an exception."""
+_BESIDE = 2
+"""A wrapper is left out if it takes more than one part in this many of the room."""
 _ROOMY = 400
 """A form with less room has no markers of what is omitted from all over the document: others say that it is cut."""
 _RAISED, _RAISED_WEIGHT = re.compile('[Ee]rror|"ename|Exception|Failure|Fault|Interrupt|Traceback|panic'), 5.0
@@ -180,12 +184,17 @@ class Node:
         child = self._children[main]
         return Node(self._text, child._replace(start=child.at), self._context, self), [*map(self._key, others)]
 
+    @property
+    def beside(self) -> int:
+        """The characters beside the value that makes up nearly all of this one."""
+        return self.length - max(self._lengths)
+
     def _main(self) -> int | None:
         """Return the position of the child that makes up nearly all of a container, if one does."""
         if is_array(self._child.value) and len(self._lengths) > 1:
             return None
         longest = max(range(len(self._lengths)), key=self._lengths.__getitem__)
-        return longest if self.length - self._lengths[longest] <= min(2 * _SMALL, self.length // 4) else None
+        return longest if self.beside <= min(2 * _SMALL, self.length // 4) else None
 
     def _node(self, position: int) -> Node:
         if position not in self._nodes:
@@ -206,7 +215,8 @@ class Node:
             )
         else:
             order, self._varied_members = ranked_children(rows, lengths, wanted), varied_members(rows)
-        self._pieces = Pieces(lengths, order, _MEMBERS if rows is None else _ROWS)
+        long = min(max(_LONGER * sorted(lengths)[len(lengths) // 2], _LONG_ROW), _ROWS.long)
+        self._pieces = Pieces(lengths, order, _MEMBERS if rows is None else _ROWS._replace(long=long))
         self._lengths = lengths
 
     def _wanted(self) -> dict[int, float]:
@@ -306,6 +316,8 @@ class Document(Node):
         for the other members of the wrapper.
         """
         for node, beside in self._chain:
+            if node is not self._chain[-1][0] and node.beside * _BESIDE > room:
+                continue
             segments = node.bare(room - sum(len(marker) + 1 for marker in beside))
             if segments is not None:
                 earlier = self._earlier if room >= _ROOMY else []
@@ -372,9 +384,8 @@ def strings_in(value: object) -> Iterator[str]:
             yield one
         elif is_object(one) and (keys := _exception(one)):
             name, message = (one[key].strip() for key in keys)
-            yield _Described(
-                f"{name}: {message if len(message) <= _LONGEST_MESSAGE else split_lines(message)[0].rstrip()}"
-            )
+            whole = message if len(message) <= _LONGEST_MESSAGE else message.partition("\n")[0]
+            yield _Described(f"{name}: {whole}")
         elif is_array(one) or is_object(one):
             waiting += reversed([*one.values()] if is_object(one) else one)
 
@@ -454,15 +465,19 @@ def ranked_members(
 
 
 def varied_members(rows: Sequence[Any]) -> dict[str, float]:
-    """Return for each key of the rows how many different values it has, as a share of the rows."""
+    """Return how many different values each key of the rows has, as a share of the rows that have it.
+
+    Keys of the first row alone are left out: `lean` leaves members there that are the same in all rows.
+    """
     objects = [row for row in rows if is_object(row)]
     if len(objects) < _FEWEST_ROWS:
         return {}
-    values: dict[str, set[str]] = {}
+    values: dict[str, list[str]] = {}
     for row in objects:
         for name, value in row.items():
-            values.setdefault(name, set()).add(repr(value))
-    return {name: len(found) / len(objects) for name, found in values.items()}
+            values.setdefault(name, []).append(repr(value))
+    elsewhere = set[str]().union(*objects[1:])
+    return {name: len({*found}) / len(found) for name, found in values.items() if name in elsewhere}
 
 
 def ranked_rows(rows: Sequence[Any], wanted: dict[int, float]) -> list[int]:

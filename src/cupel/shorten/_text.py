@@ -30,6 +30,8 @@ _FARTHEST = 32
 """A character with more marks than this is noise, and cutting it does no harm."""
 _WORD_REACH = 24
 """How far a cut is moved so that it does not split a word."""
+_RECORD = re.compile(r"[})\]],\s*(?=[{(\[])")
+"""Where one record of a list ends and the next begins."""
 _STEMS = (
     *("error", "exception", "traceback", "fail", "fatal", "panic", "warn", "assert", "critical", "denied", "refused"),
     *("not found", "no such", "no space", "undefined", "segfault", "killed", "timed out"),
@@ -216,8 +218,11 @@ class Page:
 def cut_line(line: str, size: int, *, head: float = 0.5) -> list[str]:
     """Return the beginning and the end of a line, with a marker between them."""
     body = line.rstrip("\r\n")
-    first = _between_words(body, int(size * head), -1)
-    last = max(_between_words(body, len(body) - (size - int(size * head)), 1), first)
+    first, last = int(size * head), len(body) - (size - int(size * head))
+    records = [match.end() for match in _RECORD.finditer(body, first * 2 // 3, first)]
+    first = records[-1] if records else _between_words(body, first, -1)
+    record = _RECORD.search(body, last, last + (len(body) - last) // 3)
+    last = max(record.end() if record else _between_words(body, last, 1), first)
     marker = Marker.amount(last - first, "character")
     return [body[:first], marker, body[last:] + line[len(body) :]]
 
