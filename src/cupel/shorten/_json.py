@@ -34,9 +34,7 @@ _USUAL = 0.6
 _FEWEST_ROWS = 3
 _VARIED = 0.5
 """A member with a value of its own in this share of the rows comes before others."""
-_MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=1500, least=_SMALL, spare=0.3)
-_LONGER, _LONG_ROW = 2, 600
-"""A row of this many characters is cut first if it is this many times longer than most."""
+_MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=400, least=_SMALL, spare=0.3)
 _NAMED, _LONGEST_NAMES = 3, 32
 """At most this many members that are omitted together are named, in at most this many characters."""
 _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
@@ -215,8 +213,7 @@ class Node:
             )
         else:
             order, self._varied_members = ranked_children(rows, lengths, wanted), varied_members(rows)
-        long = min(max(_LONGER * sorted(lengths)[len(lengths) // 2], _LONG_ROW), _ROWS.long)
-        self._pieces = Pieces(lengths, order, _MEMBERS if rows is None else _ROWS._replace(long=long))
+        self._pieces = Pieces(lengths, order, _MEMBERS if rows is None else _ROWS)
         self._lengths = lengths
 
     def _wanted(self) -> dict[int, float]:
@@ -439,13 +436,20 @@ def _rows(value: Any) -> list[Any] | None:
 
 
 def ranked_children(rows: Sequence[Any], lengths: Sequence[int], wanted: dict[int, float]) -> Iterator[int]:
-    """Yield positions of rows in the order in which they are kept: wanted and unusual ones, and those at both ends."""
+    """Yield positions of rows as they are kept: wanted and unusual ones, those at both ends; repeated ones last."""
     special = ranked_rows(rows, wanted)
     given: set[int] = set()
+    shown: set[str] = set()
+    repeated: list[int] = []
     for position in chain(special[:1], (len(lengths) - 1, 0), special, spread(lengths, head=0.7, tail=0.3)):
         if position not in given:
             given.add(position)
-            yield position
+            if (row := repr(rows[position])) in shown:
+                repeated.append(position)
+            else:
+                shown.add(row)
+                yield position
+    yield from repeated
 
 
 def ranked_members(
