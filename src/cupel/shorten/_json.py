@@ -34,7 +34,7 @@ _USUAL = 0.6
 _FEWEST_ROWS = 3
 _VARIED = 0.5
 """A member with a value of its own in this share of the rows comes before others."""
-_MEMBERS, _ROWS = Cutting(long=800, least=_SMALL, spare=0.2), Cutting(long=400, least=_SMALL, spare=0.3)
+_MEMBERS, _ROWS = Cutting(800, 320, _SMALL, 0.2), Cutting(400, 240, _SMALL, 0.3)
 _NAMED, _LONGEST_NAMES = 3, 32
 """At most this many members that are omitted together are named, in at most this many characters."""
 _OWN = re.compile(r"^\[cupel: (?:rows? |\d|\"|lines? )[^\]\n]{0,80} omitted\]\n", re.MULTILINE)
@@ -361,10 +361,10 @@ class _Described(str):
 
 def _exception(value: object) -> tuple[str, ...]:
     """Return the keys of the name and of the message of an exception that an object describes."""
-    if not is_object(value):
+    if not is_object(value) or value.keys().isdisjoint(_MESSAGES):
         return ()
-    name = next((key for key, one in value.items() if key == "ename" or _is_exception_name(one)), "")
     message = next((key for key in _MESSAGES if isinstance(value.get(key), str) and value[key].strip()), "")
+    name = next((key for key, one in value.items() if key == "ename" or _is_exception_name(one)), "")
     return (name, message) if name and message and isinstance(value[name], str) else ()
 
 
@@ -507,7 +507,7 @@ def unusual(rows: Sequence[Any]) -> dict[int, float]:
     for column in columns.values():
         usual, count = Counter(column.values()).most_common(1)[0]
         absent = len(rows) - len(column)
-        if max(count, absent) < _USUAL * len(rows) or count == len(rows):
+        if max(count, absent) < _USUAL * len(rows) or count == len(rows) or column.keys() == {0}:
             continue
         if absent > count:
             others: Iterable[int] = column

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 MARKER = 32
 """About how many characters a marker takes, with its line ends."""
-_CUT = 0.4
-"""Of a long piece, this share of the length that makes it one is kept at first, and later twice as much."""
 _LEAST = 24
 """Fewer characters of a piece are not worth a marker."""
 _SIGN = "[cupel:"
@@ -126,6 +124,8 @@ class Cutting(NamedTuple):
 
     long: int
     """A longer piece is cut at first."""
+    first: int
+    """This many characters of it are kept at first, and later twice as many."""
     least: int
     """A shorter piece is kept whole or omitted."""
     spare: float
@@ -183,7 +183,7 @@ class Pieces:
 
     def _steps(self, ranking: Iterable[int]) -> Iterator[tuple[int, int]]:
         long: list[int] = []
-        size = int(self._cutting.long * _CUT)
+        size = self._cutting.first
         for position in ranking:
             length = self._lengths[position]
             if length > self._cutting.long:

@@ -82,7 +82,7 @@ class _Lean:
         found: dict[tuple[str, str], list[Any]] = {}
         for parent, key, one in _members(value):
             seen = found.setdefault((parent, key), [one, 0])
-            seen[1] += 1 if seen[0] == one else float("nan")
+            seen[1] += 1 if seen[0] == one else float("-inf")
         self._repeated = {key for key, (_, count) in found.items() if count >= _FEWEST}
         self._told: set[tuple[str, str]] = set()
 
@@ -93,8 +93,9 @@ class _Lean:
             return text[child.start : child.end]
         keyed = is_object(value)
         children = list(children_of(text, child, keyed=keyed))
-        redundant = self._redundant(value, parent, in_row=in_row) if is_object(value) else ()
-        keys = list(value) if keyed and len(value) == len(children) else [parent] * len(children)
+        is_sound = is_object(value) and len(value) == len(children)  # no key twice
+        keys = list(value) if is_sound else [parent] * len(children)
+        redundant = self._redundant(value, parent, in_row=in_row) if is_sound and is_object(value) else ()
         parts = [text[child.start : child.at + 1]]
         last = child.at + 1
         for key, one in zip(keys, children, strict=True):
@@ -103,8 +104,7 @@ class _Lean:
             else:
                 is_row = not keyed and one.end - one.start >= _LONG_ROW
                 kept = self.written(one, key, in_row=in_row or is_row, depth=depth + 1)
-                between = text[last : one.start]
-                parts += (between if len(parts) > 1 else between.replace(",", "", 1), kept)
+                parts += (text[last : one.start] if len(parts) > 1 else text[child.at + 1 : children[0].start], kept)
             last = one.end
         return "".join((*parts, text[last : child.end]))
 
@@ -112,15 +112,17 @@ class _Lean:
         """Return the keys of members that say nothing new."""
         found: set[str] = set()
         texts: set[str] = set()
+        last = next(reversed(value))
         for key, one in value.items():
-            longest = max(strings_in(one), key=len, default="")
+            is_container = is_array(one) or is_object(one)
+            own = list(strings_in(one)) if texts or (is_container and key != last) else []
+            longest = max(own, key=len, default="") if texts else ""
             is_told = longest in texts and len(longest) >= (_TEXT if in_row and " " in longest else _LONG_TEXT)
             if is_told or (in_row and (one in _EMPTY or (parent, key) in self._told)):
                 found.add(key)
             elif in_row and (parent, key) in self._repeated:
                 self._told.add((parent, key))
-            if is_array(one) or is_object(one):
-                texts.update(strings_in(one))
+            texts.update(own if is_container else ())
         return found
 
 

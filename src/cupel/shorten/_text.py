@@ -19,7 +19,7 @@ Ranking = Callable[["Page"], Iterable[int]]
 CutText = Callable[[int, int], "list[str] | None"]
 """Returns the segments of one line within a number of characters."""
 
-_LINES = Cutting(long=1000, least=100, spare=0.2, marker=MARKER)
+_LINES = Cutting(1000, 400, least=100, spare=0.2, marker=MARKER)
 _SPARED = 12
 """A gap that is longer than its marker by no more characters is no gap."""
 _OWN = re.compile(r"\[cupel: lines? (\d{1,15})(?:–(\d{1,15}))? omitted\]\r?\n?")
