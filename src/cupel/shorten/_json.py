@@ -154,10 +154,7 @@ class Node:
 
     def bare(self, room: int) -> list[str] | None:
         """Return the same as `segments`, but a string as its text."""
-        if not self.is_string:
-            return self.segments(room)
-        form = self.page.build(room)
-        return None if form is None else [form]
+        return self.page.segments(room) if self.is_string else self.segments(room)
 
     @property
     def is_string(self) -> bool:
@@ -333,11 +330,10 @@ class Document(Node):
 
     def answer(self) -> KeyLine:
         """Return the line that says most: the last exception, or else the end of the longest string."""
-        innermost = self._chain[-1][0]
-        if innermost.is_string:
-            return innermost.page.answer()
         if line := raised(self._child.value, self._text):
             return KeyLine(line, is_exception=True)
+        if (innermost := self._chain[-1][0]).is_string:
+            return innermost.page.answer()
         longest = max(strings_in(self._child.value), key=len, default="").rstrip()
         return KeyLine(longest.rpartition("\n")[2] if "\n" in longest else "")
 
@@ -363,13 +359,10 @@ def _exception(value: object) -> tuple[str, ...]:
     """Return the keys of the name and of the message of an exception that an object describes."""
     if not is_object(value) or value.keys().isdisjoint(_MESSAGES):
         return ()
-    message = next((key for key in _MESSAGES if isinstance(value.get(key), str) and value[key].strip()), "")
-    name = next((key for key, one in value.items() if key == "ename" or _is_exception_name(one)), "")
-    return (name, message) if name and message and isinstance(value[name], str) else ()
-
-
-def _is_exception_name(value: object) -> bool:
-    return isinstance(value, str) and _EXCEPTION_NAME.fullmatch(value) is not None
+    texts = {key: one for key, one in value.items() if isinstance(one, str) and one.strip()}
+    names = [key for key, one in texts.items() if key == "ename" or _EXCEPTION_NAME.fullmatch(one)]
+    messages = [key for key in _MESSAGES if key in texts]
+    return (names[0], messages[0]) if names and messages else ()
 
 
 def strings_in(value: object) -> Iterator[str]:
@@ -436,20 +429,13 @@ def _rows(value: Any) -> list[Any] | None:
 
 
 def ranked_children(rows: Sequence[Any], lengths: Sequence[int], wanted: dict[int, float]) -> Iterator[int]:
-    """Yield positions of rows as they are kept: wanted and unusual ones, those at both ends; repeated ones last."""
+    """Yield positions of rows in the order in which they are kept: wanted and unusual ones, and those at both ends."""
     special = ranked_rows(rows, wanted)
     given: set[int] = set()
-    shown: set[str] = set()
-    repeated: list[int] = []
     for position in chain(special[:1], (len(lengths) - 1, 0), special, spread(lengths, head=0.7, tail=0.3)):
         if position not in given:
             given.add(position)
-            if (row := repr(rows[position])) in shown:
-                repeated.append(position)
-            else:
-                shown.add(row)
-                yield position
-    yield from repeated
+            yield position
 
 
 def ranked_members(

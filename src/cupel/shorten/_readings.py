@@ -65,12 +65,11 @@ def lean(text: str) -> str:
     """
     try:
         value, start, end = read(text)
-        document = _Lean(text, value)
-        shorter = document.written(Child(start, start, end, value), "", in_row=False, depth=0)
-    except (NotJSONError, RecursionError):
+    except NotJSONError:
         return text
-    marker = Marker.amount(document.omitted, REDUNDANT)
-    shorter = f"{marker}\n{shorter}"
+    document = _Lean(text, value)
+    shorter = document.written(Child(start, start, end, value), "", in_row=False, depth=0)
+    shorter = f"{Marker.amount(document.omitted, REDUNDANT)}\n{shorter}"
     return shorter if len(shorter) <= _ENOUGH * len(text) else text
 
 
@@ -126,17 +125,12 @@ class _Lean:
         return found
 
 
-def _members(value: Any) -> Iterator[tuple[str, str, Any]]:
+def _members(value: Any, parent: str = "", depth: int = 0) -> Iterator[tuple[str, str, Any]]:
     """Yield the members of all objects, each with the key that the object is under."""
-    waiting = [("", value, 0)]
-    while waiting:
-        parent, one, depth = waiting.pop()
-        if depth > DEEPEST:
-            continue
-        if is_object(one):
-            for key, member in one.items():
-                yield parent, key, member
-                if is_object(member) or is_array(member):
-                    waiting.append((key, member, depth + 1))
-        elif is_array(one):
-            waiting += ((parent, row, depth + 1) for row in one if is_object(row) or is_array(row))
+    if is_object(value) and depth <= DEEPEST:
+        for key, one in value.items():
+            yield parent, key, one
+            yield from _members(one, key, depth + 1)
+    elif is_array(value) and depth <= DEEPEST:
+        for one in value:
+            yield from _members(one, parent, depth + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -25,7 +26,8 @@ _SPARED = 12
 _OWN = re.compile(r"\[cupel: lines? (\d{1,15})(?:–(\d{1,15}))? omitted\]\r?\n?")
 _JOINER = "\u200d"
 _EXTENDING = frozenset(("Mn", "Me", "Mc"))
-_FAR = 4
+_FAR = 12
+"""A form this many times longer than an exception is not given up for it."""
 _FARTHEST = 32
 """A character with more marks than this is noise, and cutting it does no harm."""
 _WORD_REACH = 24
@@ -114,14 +116,16 @@ class KeyLine(NamedTuple):
     is_exception: bool = False
 
     def is_missing(self, form: str) -> bool:
-        """Whether it is an exception that a short form does not hold, but might in place of all else.
-
-        A form much longer holds it, perhaps escaped in another way.
-        """
+        """Whether it is an exception that a form does not hold, but might in place of all else."""
         if not self.is_exception or len(form) > _FAR * (len(self.line) + MARKER):
             return False
-        plain = form.replace("\\n", "\n").replace("\\", "")
-        return not all(part in plain for part in self.line.replace("\\", "").split(": ", 1))
+        plain = _unescaped(form)
+        parts = self.line.split(": ", 1)  # which are two members where an object describes it
+        return not all(_unescaped(one) in plain or _unescaped(json.dumps(one)[1:-1]) in plain for one in parts)
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n").replace("\\", "")
 
 
 class Page:
