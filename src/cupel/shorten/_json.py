@@ -210,7 +210,8 @@ class Node:
             )
         else:
             order, self._varied_members = ranked_children(rows, lengths, wanted), varied_members(rows)
-        self._pieces = Pieces(lengths, order, _MEMBERS if rows is None else _ROWS)
+        raising = {at for at, one in enumerate(self._children) if one.end in self._raising}
+        self._pieces = Pieces(lengths, order, _MEMBERS if rows is None else _ROWS, whole=raising)
         self._lengths = lengths
 
     def _wanted(self) -> dict[int, float]:
@@ -493,7 +494,10 @@ def unusual(rows: Sequence[Any]) -> dict[int, float]:
     for column in columns.values():
         usual, count = Counter(column.values()).most_common(1)[0]
         absent = len(rows) - len(column)
-        if max(count, absent) < _USUAL * len(rows) or count == len(rows) or column.keys() == {0}:
+        if max(count, absent) < _USUAL * len(rows) or count == len(rows):
+            continue
+        if column.keys() == {0}:  # `lean` left a member there that is the same in all rows
+            scores.setdefault(0, 0.0)
             continue
         if absent > count:
             others: Iterable[int] = column

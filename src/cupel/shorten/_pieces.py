@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cupel._internal.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 MARKER = 32
 """About how many characters a marker takes, with its line ends."""
@@ -135,10 +135,15 @@ class Cutting(NamedTuple):
 
 
 class Pieces:
-    """Pieces of a text in the order in which they are kept; a larger room keeps all that a smaller one does."""
+    """Pieces of a text in the order in which they are kept; a larger room keeps all that a smaller one does.
 
-    def __init__(self, lengths: Sequence[int], ranking: Iterable[int], cutting: Cutting) -> None:
-        self._cutting = cutting
+    Long ones are cut at first, except for those that should be whole.
+    """
+
+    def __init__(
+        self, lengths: Sequence[int], ranking: Iterable[int], cutting: Cutting, whole: Container[int] = ()
+    ) -> None:
+        self._cutting, self._whole = cutting, whole
         self._lengths = lengths
         self._coming = self._steps(ranking)
         self._taken: list[tuple[int, int]] = []
@@ -186,9 +191,9 @@ class Pieces:
         size = self._cutting.first
         for position in ranking:
             length = self._lengths[position]
-            if length > self._cutting.long:
-                long.append(position)
-            yield position, size if length > self._cutting.long else length
+            is_long = length > self._cutting.long and position not in self._whole
+            long += [position] * is_long
+            yield position, size if is_long else length
         while long:
             size *= 2
             for position in long:
