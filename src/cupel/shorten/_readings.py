@@ -65,10 +65,10 @@ def lean(text: str) -> str:
     """
     try:
         value, start, end = read(text)
-    except NotJSONError:
+        document = _Lean(text, value)
+        shorter = document.written(Child(start, start, end, value), "", in_row=False, depth=0)
+    except (NotJSONError, RecursionError):
         return text
-    document = _Lean(text, value)
-    shorter = document.written(Child(start, start, end, value), "", in_row=False, depth=0)
     shorter = f"{Marker.amount(document.omitted, REDUNDANT)}\n{shorter}"
     return shorter if len(shorter) <= _ENOUGH * len(text) else text
 
@@ -91,10 +91,14 @@ class _Lean:
         if not (is_array(value) or is_object(value)) or not value or depth > DEEPEST:
             return text[child.start : child.end]
         keyed = is_object(value)
+        redundant = self._redundant(value, parent, in_row=in_row) if is_object(value) else set[str]()
+        inner = value.values() if is_object(value) else value
+        if not redundant and not any(is_array(one) or is_object(one) for one in inner):
+            return text[child.start : child.end]
         children = list(children_of(text, child, keyed=keyed))
-        is_sound = is_object(value) and len(value) == len(children)  # no key twice
-        keys = list(value) if is_sound else [parent] * len(children)
-        redundant = self._redundant(value, parent, in_row=in_row) if is_sound and is_object(value) else ()
+        if keyed and len(value) != len(children):  # a key is there twice
+            return text[child.start : child.end]
+        keys = list(value) if keyed else [parent] * len(children)
         parts = [text[child.start : child.at + 1]]
         last = child.at + 1
         for key, one in zip(keys, children, strict=True):

@@ -51,8 +51,9 @@ def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query
 
     The form has whole lines of the text in their order: always the last ones, the first ones, and of those between them
     lines with words of `query`, errors, definitions and headings. JSON is cut between rows and members, rows that
-    differ from the others or that `query` asks for are kept first, and it is still JSON without the markers. Each gap
-    has a marker on a separate line. A text within the limit is returned as it is.
+    differ from the others or that `query` asks for are kept first, and it is still JSON without the markers; JSON in
+    its strings is written as JSON, and members of long rows that are empty or the same in all go first. Each gap has a
+    marker on a separate line. A text within the limit is returned as it is.
 
     Args:
         text: The text, such as a tool's output.
