@@ -112,6 +112,21 @@ ENDS = {
     "gcc": (f"{LOG}main.c:12:5: error: implicit declaration of 'rate'\n{LOG}", "error: implicit declaration of 'rate'"),
     "rustc": (f"{LOG}error[E0308]: mismatched types\n --> src/main.rs:4:18\n{LOG}", "error[E0308]: mismatched types"),
     "panic": (f"{LOG}thread 'main' panicked at src/a.rs:4:5:\nindex out of bounds\n{LOG}", "index out of bounds"),
+    "node": (
+        f"{LOG}Error: ENOENT: no such file, open 'fees.json'\n    at open (fs.js:1:2)\n{LOG}",
+        "Error: ENOENT: no such",
+    ),
+    "ruby": (f"{LOG}a.rb:12:in 'rate': key not found: :fee (KeyError)\n\tfrom a.rb:3\n{LOG}", "key not found: :fee"),
+    "php": (
+        f"{LOG}PHP Fatal error:  Uncaught TypeError: rate() takes an int\nStack trace:\n{LOG}",
+        "rate() takes an int",
+    ),
+    "dotnet": (
+        f"{LOG}Unhandled exception. RateException: no rate\n   at Run()\n{LOG}",
+        "RateException: no rate",
+    ),
+    "colours": (f"{LOG}\x1b[0;31mValueError\x1b[0m: no \x1b[1mrate\x1b[0m\n{LOG}", "ValueError: no rate"),
+    "object": (json.dumps({"log": LOG, "error": {"type": "RateError", "message": "no rate"}}), "no rate"),
     "member": (json.dumps({"ok": False, "log": [row(number) for number in range(90)], **FAILED}), RAISED),
     "row": (json.dumps([row(number) for number in range(90)] + [FAILED] + [row(91)]), RAISED),
     "JSON lines": ("\n".join(json.dumps(one) for one in [*map(row, range(60)), FAILED, *map(row, range(60))]), RAISED),
@@ -124,6 +139,92 @@ def test_an_exception_is_found_wherever_it_is(kind):
     least = COUNTER.count(f"[cupel: {text.count(chr(10)) + 1} lines omitted]\n{line}") + 20
     forms = [shorten(text, limit, counter=COUNTER) for limit in range(least, least + 120, 5)]
     assert [least + 5 * at for at, form in enumerate(forms) if line not in form] == []
+
+
+def notebook(ename: str, evalue: str) -> dict[str, object]:
+    """A notebook with an error in the last cell but one."""
+    cells = [
+        {
+            "cell_type": "code",
+            "metadata": {},
+            "source": [f"weigh({n})"],
+            "outputs": [{"name": "stdout", "text": ["ok\n"] * 9}],
+        }
+        for n in range(9)
+    ]
+    lines = [
+        f"\x1b[0;31m{ename}\x1b[0m   Traceback (most recent call last)",
+        "----> 1 weigh(9)\n" * 9,
+        f"{ename}: {evalue}",
+    ]
+    error = {"output_type": "error", "ename": ename, "evalue": evalue, "traceback": lines}
+    end = {"cell_type": "markdown", "metadata": {}, "source": ["The end of it. " * 20]}
+    return {"cells": [*cells, {**cells[0], "outputs": [error]}, end], "nbformat": 4}
+
+
+@pytest.mark.parametrize("raised", [("ValueError", "no scale for 'part-9'"), ("StopIteration", "left\nand right")])
+@pytest.mark.parametrize("wraps", [0, 1, 2])
+def test_the_exception_of_a_notebook_is_kept_with_its_value(raised, wraps):
+    text = json.dumps(notebook(*raised), indent=1)
+    for _ in range(wraps):
+        text = json.dumps({"type": "text", "text": text})
+    for limit in (40, 60, 80, 120, 200, 300):
+        form = shorten(text, limit, counter=COUNTER)
+        assert [part for part in (raised[0], *raised[1].split("\n")) if part not in form] == []
+
+
+PAGES = [
+    {
+        "object": "page",
+        "id": f"page-{n:04}",
+        "created_by": {"object": "user", "id": "user-0001"},
+        "cover": None,
+        "properties": {
+            "Name": {"type": "title", "title": [{"text": {"content": f"Plan {n}"}, "plain_text": f"Plan {n}"}]}
+        },
+        "links": [],
+        "archived": False,
+        "url": f"https://pages.example/plan-{n:04}",
+    }
+    for n in range(12)
+]
+
+
+@pytest.mark.parametrize("wraps", [1, 2, 3])
+def test_json_in_strings_of_json_is_readable(wraps):
+    text = json.dumps({"results": PAGES, "next": None})
+    for _ in range(wraps):
+        text = json.dumps({"type": "text", "text": text})
+    for limit in range(60, COUNTER.count(text), 60):
+        form = shorten(text, limit, counter=COUNTER)
+        assert '\\"' not in form
+        json.loads(MARKER.sub("", form))
+    form = shorten(text, 700, counter=COUNTER)
+    assert [page["id"] for page in PAGES if f'"{page["id"]}"' not in form or str(page["url"]) not in form] == []
+    assert form.startswith("[cupel: ")
+    assert " empty or repeated members omitted]\n" in form
+    assert form.count("user-0001") == 1
+
+
+def test_a_text_that_is_there_twice_is_kept_once():
+    result = {"content": [{"type": "text", "text": LOG}], "structuredContent": {"result": LOG}, "isError": True}
+    form = shorten(json.dumps(result), 300, counter=COUNTER)
+    assert form.count("part 899 of") == 1
+    assert '"isError": true' in form
+
+
+def test_short_rows_stay_whole():
+    rows = [{"at": n, "from": "JFK", "to": "SEA", "note": None} for n in range(60)]
+    kept = json.loads(MARKER.sub("", shorten(json.dumps(rows), 200, counter=COUNTER)))
+    assert len(kept) > 5
+    assert all(row in rows for row in kept)
+
+
+def test_a_long_line_of_records_is_cut_between_them():
+    records = ", ".join(str({"id": n, "name": f"part {n}"}) for n in range(200))
+    head, tail = re.split(r"\n\[cupel: [\d,]+ characters omitted\]\n", shorten(f"[{records}]", 200, counter=COUNTER))
+    assert head.endswith("'}, ")
+    assert tail.startswith("{'id': ")
 
 
 @pytest.mark.parametrize("limit", [30, 60, 120])

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from cupel._internal.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
 MARKER = 32
 """About how many characters a marker takes, with its line ends."""
-_CUT = 0.4
-"""Of a long piece, this share of the length that makes it one is kept at first, and later twice as much."""
 _LEAST = 24
 """Fewer characters of a piece are not worth a marker."""
 _SIGN = "[cupel:"
@@ -39,6 +37,9 @@ _IMAGES = (";base64,", *(f'"{sign}' for sign in ("iVBORw0KGgo", "/9j/", "R0lGOD"
 _IMAGE = re.compile(
     r'data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]{100,}|(?<=")(?:iVBORw0KGgo|/9j/|R0lGOD|UklGR)[A-Za-z0-9+/=]{200,}(?=")'
 )
+
+
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
 class Marker(str):
@@ -79,7 +80,8 @@ def escape_foreign(text: str) -> str:
 
 
 def without_images(text: str) -> str:
-    """Return a text with a marker in place of each image that is written out in base64."""
+    """Return a text without colours of a terminal, and with a marker in place of each image in base64."""
+    text = _COLOUR.sub("", text) if "\x1b[" in text else text
     return _IMAGE.sub(Marker.of("image"), text) if any(sign in text for sign in _IMAGES) else text
 
 
@@ -122,6 +124,8 @@ class Cutting(NamedTuple):
 
     long: int
     """A longer piece is cut at first."""
+    first: int
+    """This many characters of it are kept at first, and later twice as many."""
     least: int
     """A shorter piece is kept whole or omitted."""
     spare: float
@@ -131,10 +135,15 @@ class Cutting(NamedTuple):
 
 
 class Pieces:
-    """Pieces of a text in the order in which they are kept; a larger room keeps all that a smaller one does."""
+    """Pieces of a text in the order in which they are kept; a larger room keeps all that a smaller one does.
 
-    def __init__(self, lengths: Sequence[int], ranking: Iterable[int], cutting: Cutting) -> None:
-        self._cutting = cutting
+    Long ones are cut at first, except for those that should be whole.
+    """
+
+    def __init__(
+        self, lengths: Sequence[int], ranking: Iterable[int], cutting: Cutting, whole: Container[int] = ()
+    ) -> None:
+        self._cutting, self._whole = cutting, whole
         self._lengths = lengths
         self._coming = self._steps(ranking)
         self._taken: list[tuple[int, int]] = []
@@ -179,12 +188,12 @@ class Pieces:
 
     def _steps(self, ranking: Iterable[int]) -> Iterator[tuple[int, int]]:
         long: list[int] = []
-        size = int(self._cutting.long * _CUT)
+        size = self._cutting.first
         for position in ranking:
             length = self._lengths[position]
-            if length > self._cutting.long:
-                long.append(position)
-            yield position, size if length > self._cutting.long else length
+            is_long = length > self._cutting.long and position not in self._whole
+            long += [position] * is_long
+            yield position, size if is_long else length
         while long:
             size *= 2
             for position in long:

@@ -15,8 +15,10 @@ from cupel._internal.checks import as_finite, as_integer, as_text, wrong_type
 from cupel.errors import ConfigurationError
 from cupel.shorten._json import Context, Document, NotJSONError, raised, ranked_rows, rows_of
 from cupel.shorten._pieces import spread, without_images
+from cupel.shorten._readings import lean, lifted
 from cupel.shorten._request import Request
 from cupel.shorten._text import (
+    KeyLine,
     Page,
     Weigh,
     holding_words,
@@ -49,8 +51,9 @@ def shorten(text: str, limit: int, *, counter: TokenCounter | None = None, query
 
     The form has whole lines of the text in their order: always the last ones, the first ones, and of those between them
     lines with words of `query`, errors, definitions and headings. JSON is cut between rows and members, rows that
-    differ from the others or that `query` asks for are kept first, and it is still JSON without the markers. Each gap
-    has a marker on a separate line. A text within the limit is returned as it is.
+    differ from the others or that `query` asks for are kept first, and it is still JSON without the markers; JSON in
+    its strings is written as JSON, and members of long rows that are empty or the same in all go first. Each gap has a
+    marker on a separate line. A text within the limit is returned as it is.
 
     Args:
         text: The text, such as a tool's output.
@@ -83,37 +86,43 @@ class Shortening:
         self._query = "" if query is None else as_text("query", query)
 
     @cached_property
-    def _plain(self) -> str:
-        return without_images(self._text)
+    def _readings(self) -> list[str]:
+        """The text, and shorter ones with the same lines or values, the last of which is cut."""
+        plain = without_images(self._text)
+        document = lifted(plain)
+        return [*dict.fromkeys((self._text, plain, document, lean(document)))]
 
     @cached_property
     def _form(self) -> Page | Document:
-        return _form(self._plain, self._query)
+        return _form(self._readings[-1], self._query)
 
     @cached_property
     def _build(self) -> Callable[[int], str | None]:
         return cache(self._form.build)  # the same sizes are tried for every limit
 
+    @cached_property
+    def _answer(self) -> KeyLine:
+        return self._form.answer()
+
     @property
     def exception(self) -> str:
         """The last line that names an exception; empty, if none does."""
-        answer = self._form.answer()
-        return answer.line if answer.is_exception else ""
+        return self._answer.line if self._answer.is_exception else ""
 
     def within(self, limit: int, counter: TokenCounter | None = None) -> str:
         """Return the form of at most `limit` tokens."""
-        request = Request.of(self._text, limit, counter)
-        if request.is_met:
-            return self._text
-        if self._plain != self._text:
-            request = request.with_text(self._plain)
+        whole = request = Request.of(self._text, limit, counter)
+        for reading in () if request.is_met else self._readings[1:]:
+            request = request.with_text(reading)
             if request.is_met:
-                return self._plain
-        form, answer = request.longest(self._build), self._form.answer()
+                break
+        if request.is_met:
+            return request.text
+        form, answer = request.longest(self._build), self._answer
         if not form and self._query:
             return Shortening(self._text).within(limit, counter)
         if not form or answer.is_missing(form):
-            shortest = least(request, answer.line)
+            shortest = least(whole, answer.line)
             form = shortest if not form or answer.line in shortest else form
         return str(form)  # no subclass, such as a marker
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -19,17 +20,20 @@ Ranking = Callable[["Page"], Iterable[int]]
 CutText = Callable[[int, int], "list[str] | None"]
 """Returns the segments of one line within a number of characters."""
 
-_LINES = Cutting(long=1000, least=100, spare=0.2, marker=MARKER)
+_LINES = Cutting(1000, 400, least=100, spare=0.2, marker=MARKER)
 _SPARED = 12
 """A gap that is longer than its marker by no more characters is no gap."""
 _OWN = re.compile(r"\[cupel: lines? (\d{1,15})(?:–(\d{1,15}))? omitted\]\r?\n?")
 _JOINER = "\u200d"
 _EXTENDING = frozenset(("Mn", "Me", "Mc"))
-_FAR = 4
+_FAR = 12
+"""A form this many times longer than an exception is not given up for it."""
 _FARTHEST = 32
 """A character with more marks than this is noise, and cutting it does no harm."""
 _WORD_REACH = 24
 """How far a cut is moved so that it does not split a word."""
+_RECORD = re.compile(r"[})\]],\s*(?=[{(\[])")
+"""Where one record of a list ends and the next begins."""
 _STEMS = (
     *("error", "exception", "traceback", "fail", "fatal", "panic", "warn", "assert", "critical", "denied", "refused"),
     *("not found", "no such", "no space", "undefined", "segfault", "killed", "timed out"),
@@ -45,8 +49,10 @@ _TRACEBACK = re.compile(r"(?:Exception Group )?Traceback \(most recent call last
 _FRAME = '  File "'
 """How a line after the first of a traceback begins, after a prefix that all of its lines share."""
 _RAISED = re.compile(
-    r"(?:E {3,}\S|(?:Exception in thread \"[^\"\n]*\" |Uncaught (?:\(in promise\) )?)?(?:[A-Za-z_$][\w$]*(?:\.|::|/))*"
-    r"[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)\b(?: \[\w+\])?(?::|\s*$)"
+    r"(?:E {3,}\S|(?:Exception in thread \"[^\"\n]*\" |Unhandled exception\. |(?:PHP Fatal error:  )?Uncaught "
+    r"(?:\(in promise\) )?)?(?:[A-Za-z_$][\w$]*(?:\.|::|/))*"
+    r"(?:Error:|[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)\b(?: \[\w+\])?(?::|\s*$))"
+    r"|\S+:\d+:in [`'][^'\n]*': [^\n]*\([\w:]+\)\s*$"
     r"|Caused by: |panic: |thread '[^'\n]*'[^\n]{0,40} panicked at|fatal: |FAILED [^(\s]|error\[\w+\]: "
     r"|[^\s:\"]+:\d+:(?:\d+:)? (?:fatal )?error: )"
 )
@@ -110,13 +116,16 @@ class KeyLine(NamedTuple):
     is_exception: bool = False
 
     def is_missing(self, form: str) -> bool:
-        """Whether it is an exception that a short form does not hold, but might in place of all else.
-
-        A form much longer holds it, perhaps escaped in another way.
-        """
+        """Whether it is an exception that a form does not hold, but might in place of all else."""
         if not self.is_exception or len(form) > _FAR * (len(self.line) + MARKER):
             return False
-        return self.line.replace("\\", "") not in form.replace("\\", "")
+        plain = _unescaped(form)
+        parts = self.line.split(": ", 1)  # which are two members where an object describes it
+        return not all(_unescaped(one) in plain or _unescaped(json.dumps(one)[1:-1]) in plain for one in parts)
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\n", "\n").replace("\\", "")
 
 
 class Page:
@@ -213,8 +222,11 @@ class Page:
 def cut_line(line: str, size: int, *, head: float = 0.5) -> list[str]:
     """Return the beginning and the end of a line, with a marker between them."""
     body = line.rstrip("\r\n")
-    first = _between_words(body, int(size * head), -1)
-    last = max(_between_words(body, len(body) - (size - int(size * head)), 1), first)
+    first, last = int(size * head), len(body) - (size - int(size * head))
+    records = [match.end() for match in _RECORD.finditer(body, first * 2 // 3, first)]
+    first = records[-1] if records else _between_words(body, first, -1)
+    record = _RECORD.search(body, last, last + (len(body) - last) // 3)
+    last = max(record.end() if record else _between_words(body, last, 1), first)
     marker = Marker.amount(last - first, "character")
     return [body[:first], marker, body[last:] + line[len(body) :]]
 
