@@ -154,6 +154,23 @@ def test_a_group_that_a_cap_keeps_out_gives_its_tokens_to_the_others():
         assert [one.content for one in slicer.slice(scored, ContextBudget(60, 60))] == expected
 
 
+def test_a_group_that_cannot_be_in_does_not_disturb_the_others():
+    pairs = [
+        ContextItem(f"pair {number}", 1, future_relevance_hint=0.9, metadata={"cupel:group": str(number // 2)})
+        for number in range(6)
+    ]
+    broken = [
+        ContextItem(f"broken {tokens}", tokens, future_relevance_hint=0.5, metadata={"cupel:group": "broken"})
+        for tokens in (-1, 3)
+    ]
+    slicer = CountQuotaSlice([CountQuotaEntry("Message", cap_count=2)], leftover="share")
+    report = Pipeline(scorer=ReflexiveScorer(), slicer=slicer).dry_run([*broken, *pairs], ContextBudget(20, 20))
+    assert contents(report.included) == {"pair 0", "pair 1"}
+    reasons = {entry.item.content: entry.reason.name for entry in report.excluded}
+    assert (reasons.pop("broken -1"), reasons.pop("broken 3")) == ("NegativeTokens", "GroupIncomplete")
+    assert set(reasons.values()) == {"CountCapExceeded"}
+
+
 def test_the_span_of_shared_tokens_is_the_target_alone():
     chooser = CountQuotaSlice(THREE_TOOLS, leftover="share").prepare(Candidates.of([ScoredItem(ITEMS[2], 0.7)]))
     assert chooser.span(ContextBudget(50, 50)) == (50, 51)

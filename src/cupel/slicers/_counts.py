@@ -404,8 +404,9 @@ class RelatedCountChooser(CountChooser):
                 _take(counts, room)
                 kept[group] = positions
             elif self._share:
-                others = {other: own for other, own in self._by_group(rest).items() if other not in kept}
-                full = (own for other, own in others.items() if not _has_room(self._counts(other), room))
+                groups = self._relations.groups
+                others = {at: own for at, own in self._by_group(rest).items() if at not in kept and groups[at].is_open}
+                full = (own for at, own in others.items() if not _has_room(self._counts(at), room))
                 return [*chain.from_iterable(kept.values())], room, {*chain.from_iterable(full)}
         return [*chain.from_iterable(kept.values())], room, set()
 
