@@ -7,6 +7,7 @@ import time
 import pytest
 
 from cupel.shorten import escape_markers, shorten
+from cupel.shorten._json import ranked_members
 from cupel.tokens import CharacterEstimate
 
 COUNTER = CharacterEstimate(4.0)
@@ -467,3 +468,10 @@ def test_hostile_texts_have_a_form(text):
 def test_a_query_of_the_wrong_type_is_named():
     with pytest.raises(TypeError, match="query must be a string, got int"):
         shorten("text", 10, query=3)
+
+
+def test_of_a_row_the_member_that_says_which_row_it_is_comes_before_what_was_asked_for():
+    names, lengths = ["state", "notes", "id", "url", "owner"], [8, 900, 20, 30, 400]
+    varied = {"state": 0.1, "notes": 1.0, "id": 1.0, "url": 1.0, "owner": 0.3}
+    assert ranked_members(names, lengths, {4: 2.0}, varied) == [2, 4, 3, 1, 0]
+    assert ranked_members(names, lengths, {4: 2.0}, {})[0] == 4

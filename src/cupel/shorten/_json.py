@@ -444,13 +444,14 @@ def ranked_members(
 ) -> list[int]:
     """Return positions of members in the order in which they are kept.
 
-    Wanted ones come first, then those that differ in most rows, short ones before long ones; among these, those that
-    differ most.
+    The first short one that differs in all rows comes first: it says which row this is. Then come wanted ones, and
+    those that differ in most rows, short ones before long ones; among these, those that differ most.
     """
+    key = next((at for at, name in enumerate(names) if varied.get(name) == 1.0 and lengths[at] <= _SMALL // 2), None)
 
-    def rank(at: int) -> tuple[float, bool, bool, float, int]:
+    def rank(at: int) -> tuple[bool, float, bool, bool, float, int]:
         variety = varied.get(names[at], 0.0)
-        return -wanted.get(at, 0.0), variety < _VARIED, lengths[at] > _SMALL, -variety, at
+        return at != key, -wanted.get(at, 0.0), variety < _VARIED, lengths[at] > _SMALL, -variety, at
 
     return sorted(range(len(names)), key=rank)
 

@@ -51,11 +51,13 @@ _FRAME = '  File "'
 _RAISED = re.compile(
     r"(?:E {3,}\S|(?:Exception in thread \"[^\"\n]*\" |Unhandled exception\. |(?:PHP Fatal error:  )?Uncaught "
     r"(?:\(in promise\) )?)?(?:[A-Za-z_$][\w$]*(?:\.|::|/))*"
-    r"(?:Error:|[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)\b(?: \[\w+\])?(?::|\s*$))"
+    r"[A-Z]\w*(?:Error|Exception|Interrupt|Failure|Fault)\b(?: \[\w+\])?(?::|\s*$)"
     r"|\S+:\d+:in [`'][^'\n]*': [^\n]*\([\w:]+\)\s*$"
     r"|Caused by: |panic: |thread '[^'\n]*'[^\n]{0,40} panicked at|fatal: |FAILED [^(\s]|error\[\w+\]: "
     r"|[^\s:\"]+:\d+:(?:\d+:)? (?:fatal )?error: )"
 )
+_UNNAMED = "Error:", "Uncaught Error:"
+"""How lines of Node begin that only count where no other names an exception."""
 """A line that names an exception, without the traceback before it."""
 _SILENT = re.compile(r"\s*(?:</?[\w:.-]+/?>(?:\w{0,8}</[\w:.-]+>)?|[^\w\s]*)\s*")
 """A line with a tag or two, with brackets or with nothing: it says little without the lines around it."""
@@ -286,7 +288,8 @@ def exceptions(lines: Sequence[str]) -> list[int]:
         start = match.start() if after and lines[after[0]].startswith(_FRAME, match.start()) else 0
         end = (start or len(line) - len(line.lstrip())) + 1
         found.update(islice((at for at in range(header + 1, len(lines)) if lines[at][start:end].strip()), 1))
-    return sorted(found, reverse=True)
+    unnamed = (at for at, line in enumerate(lines) if line.startswith(_UNNAMED))
+    return sorted(found or unnamed, reverse=True)
 
 
 def holding_words(lines: Sequence[str], query: str) -> dict[int, float]:
