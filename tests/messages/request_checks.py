@@ -307,7 +307,14 @@ def _same_json(sent: str, own: Any) -> bool:
     whole = [json.dumps(value) for value in (given, {"output": given}, *inner)]
     if any(_unescaped(sent) == _unescaped(text) for text in (*whole, *_strings(given))):
         return True
-    return any(_unwrapped(sent) == _unwrapped(value) for value in (given, {"output": given}))
+    return any(_unwrapped(sent) == _unwrapped(value) for value in ({"output": given}, *_wrapped(given)))
+
+
+def _wrapped(value: Any) -> list[Any]:
+    """Return a value and, as long as nothing beside it says anything, what it wraps."""
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    telling = [one for one in inner if one not in (None, False, "", "text", [], {})]
+    return [value, *(_wrapped(telling[0]) if len(telling) == 1 else ())]
 
 
 def _unwrapped(value: Any) -> Any:

@@ -162,8 +162,8 @@ def test_every_fit_of_a_broken_history_is_accepted(provider: Any) -> None:
             continue
         budget = weigh(provider, history) * chance.randint(10, 105) // 100
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConfigurationWarning)  # of breakpoints that are there twice
+            with warnings.catch_warnings(record=True) as warned:  # of breakpoints that are there twice
+                warnings.simplefilter("always", ConfigurationWarning)
                 fitted = fit(history, budget, counter=COUNTER, provider=provider, tools=TOOLS.get(provider))
         except PinnedMessagesExceedBudgetError:
             continue
@@ -173,7 +173,9 @@ def test_every_fit_of_a_broken_history_is_accepted(provider: Any) -> None:
             ):
                 raise
             continue
-        found += [f"seed {seed}: {problem}" for problem in violations(provider, fitted.messages, history)]
+        wrong = violations(provider, fitted.messages, history)
+        told = "at most 4 cache points" if warned else "\n"
+        found += [f"seed {seed}: {problem}" for problem in wrong if not problem.startswith(told)]
     assert found == []
 
 
@@ -320,7 +322,7 @@ class Conversation:
             tools=with_recall(self.provider, self.options),
         )
         yield from problems(request)
-        if bool(turn.warning) != is_shorter:
+        if bool(turn.warning) != is_shorter and len(history) != self.seen:  # one of the same length may begin anew
             yield f"the warning {turn.warning!r}, after {self.seen} messages"
         if lost := [at for at in self.new_words(history) if at not in request.kept]:
             once = self.once(history)
